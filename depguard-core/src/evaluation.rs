@@ -294,7 +294,7 @@ impl InProgress {
 
     /// Reads the scopes around the referrers, if only those scopes are left to decide.
     fn ask_scopes(&mut self) {
-        let mut wanted = Vec::new();
+        let mut unread = Vec::new();
         if self.must_refuse() {
             return;
         }
@@ -302,10 +302,10 @@ impl InProgress {
             match group.exemption.map(|exemption| self.scopes.scope_verdict(exemption, group.found().namespaces())) {
                 None | Some(TeardownVerdict::Terminating) => {}
                 Some(TeardownVerdict::Active) => return,
-                Some(TeardownVerdict::Unknown(scopes)) => wanted.extend(scopes),
+                Some(TeardownVerdict::Unknown(scopes)) => unread.extend(scopes),
             }
         }
-        for scope in wanted {
+        for scope in unread {
             if self.scopes.ask(&scope) {
                 self.queries.push(PendingQuery::Scope(scope));
             }

@@ -148,8 +148,8 @@ pub(crate) fn find(
     version: &str,
     plural: &str,
 ) -> Option<Resource> {
-    let wanted = |resource: &Resource| resource.is(group, plural) && resource.version == version;
-    builtin::resources(kind).into_iter().find(wanted).or_else(|| all(kind, store, cluster).into_iter().find(wanted))
+    let selects = |resource: &Resource| resource.is(group, plural) && resource.version == version;
+    builtin::resources(kind).into_iter().find(selects).or_else(|| all(kind, store, cluster).into_iter().find(selects))
 }
 
 /// Returns any version of a resource.
@@ -159,8 +159,8 @@ pub(crate) fn some_version(kind: Kind, store: &Store, cluster: &str, group: &str
 
 /// Returns the resource of a kind, by its `apiVersion` and `kind`.
 pub(crate) fn of_kind(kind: Kind, store: &Store, cluster: &str, api_version: &str, named: &str) -> Option<Resource> {
-    let wanted = |resource: &Resource| resource.kind == named && resource.api_version() == api_version;
-    all(kind, store, cluster).into_iter().find(wanted)
+    let selects = |resource: &Resource| resource.kind == named && resource.api_version() == api_version;
+    all(kind, store, cluster).into_iter().find(selects)
 }
 
 /// Returns the resources that a CRD or an APIResourceSchema defines. Both use the same fields.

@@ -224,9 +224,9 @@ impl Store {
     pub(crate) fn page(
         &self,
         ask: &Ask<'_>,
-        wanted: impl FnMut(&Key, &Object) -> bool,
+        selects: impl FnMut(&Key, &Object) -> bool,
     ) -> Result<Page, ExpiredRevision> {
-        self.lock().page(ask, wanted)
+        self.lock().page(ask, selects)
     }
 
     /// Returns the changes after `revision`, oldest first, with the revision up to which they reach.
@@ -244,12 +244,12 @@ impl Store {
         self.list(Range { group, resource, cluster: None, namespace: None }).0
     }
 
-    /// Returns the keys of a resource's objects that are wanted, in all logical clusters and namespaces.
-    pub(crate) fn keys(&self, group: &str, resource: &str, wanted: impl Fn(&Value) -> bool) -> Vec<Key> {
+    /// Returns the keys of a resource's objects that `selects` accepts, in all logical clusters and namespaces.
+    pub(crate) fn keys(&self, group: &str, resource: &str, selects: impl Fn(&Value) -> bool) -> Vec<Key> {
         let (inner, range) = (self.lock(), Range { group, resource, cluster: None, namespace: None });
         let ask = Ask::all(range);
-        let wanted = inner.within(&ask).filter(|(_, (_, object))| wanted(&object.value()));
-        wanted.map(|(key, _)| key.clone()).collect()
+        let selected = inner.within(&ask).filter(|(_, (_, object))| selects(&object.value()));
+        selected.map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the objects of a resource in one logical cluster, in all namespaces.

@@ -215,8 +215,8 @@ impl Ring {
 
 /// Returns the programs of a ring if `DEPGUARD_RINGS` names the ring.
 fn chosen(kind: RingKind) -> Result<Programs, String> {
-    let wanted = selection::wanted(std::env::var(selection::VARIABLE).ok().as_deref())?;
-    if wanted.contains(&kind) {
+    let selected = selection::selected(std::env::var(selection::VARIABLE).ok().as_deref())?;
+    if selected.contains(&kind) {
         kind.programs()
     } else {
         Err(format!("{}={} runs it", selection::VARIABLE, kind.name()))

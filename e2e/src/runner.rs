@@ -180,8 +180,8 @@ pub fn main(scenarios: &[Scenario]) -> bool {
         }
         return true;
     }
-    let wanted = match selection::wanted(std::env::var(selection::VARIABLE).ok().as_deref()) {
-        Ok(wanted) => wanted,
+    let selected = match selection::selected(std::env::var(selection::VARIABLE).ok().as_deref()) {
+        Ok(selected) => selected,
         Err(message) => {
             println!("{message}");
             return false;
@@ -189,11 +189,11 @@ pub fn main(scenarios: &[Scenario]) -> bool {
     };
     let tally = Tally::begin();
     println!();
-    for kind in RingKind::ALL.into_iter().filter(|kind| !wanted.contains(kind)) {
+    for kind in RingKind::ALL.into_iter().filter(|kind| !selected.contains(kind)) {
         tally.skip(&format!("ring {}: skipped: {}={0} runs it", kind.name(), selection::VARIABLE));
     }
     std::thread::scope(|scope| {
-        for kind in wanted {
+        for kind in selected {
             let (tally, filters) = (&tally, &filters);
             scope.spawn(move || match kind.programs() {
                 Ok(programs) => run_ring(kind, &programs, scenarios, filters, tally),

@@ -76,7 +76,7 @@ impl RingKind {
 }
 
 /// Reads the value of [`VARIABLE`]. Without a value, the rings are the testbeds.
-pub(crate) fn wanted(value: Option<&str>) -> Result<Vec<RingKind>, String> {
+pub(crate) fn selected(value: Option<&str>) -> Result<Vec<RingKind>, String> {
     let value = value.filter(|value| !value.trim().is_empty()).unwrap_or("testbed");
     let mut chosen = Vec::new();
     for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn names(value: Option<&str>) -> Vec<&'static str> {
-        wanted(value).unwrap().into_iter().map(RingKind::name).collect()
+        selected(value).unwrap().into_iter().map(RingKind::name).collect()
     }
 
     #[test]
@@ -215,6 +215,6 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_an_error() {
-        assert!(wanted(Some("kube,k3s")).unwrap_err().contains("no ring `k3s`"));
+        assert!(selected(Some("kube,k3s")).unwrap_err().contains("no ring `k3s`"));
     }
 }

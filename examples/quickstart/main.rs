@@ -132,7 +132,7 @@ async fn play(options: &Options) -> Result<()> {
 async fn programmed(provider: Result<Workspace>) -> Result<Option<String>> {
     let rule = provider?.read(RULE).await?;
     let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let is_true = |wanted: &str| conditions.iter().any(|c| c["type"] == wanted && c["status"] == "True");
+    let is_true = |name: &str| conditions.iter().any(|c| c["type"] == name && c["status"] == "True");
     let text = |c: &Value| format!("  {}={}", c["type"].as_str().unwrap_or("?"), c["status"].as_str().unwrap_or("?"));
     let all: Vec<_> = conditions.iter().map(text).collect();
     Ok(is_true("Programmed").then(|| all.join("\n")))

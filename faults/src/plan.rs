@@ -288,8 +288,8 @@ mod tests {
     fn of_ten_thousand_deletions_more_than_four_thousand_are_referenced_and_a_thousand_fresh() {
         let plan = Plan::draw(1, 10_000, &[]);
         assert_eq!(plan.deletes(), 10_000);
-        let count = |wanted: fn(Story) -> bool| {
-            plan.rounds.iter().flat_map(|round| &round.targets).filter(|target| wanted(target.story)).count()
+        let count = |selects: fn(Story) -> bool| {
+            plan.rounds.iter().flat_map(|round| &round.targets).filter(|target| selects(target.story)).count()
         };
         assert_eq!(count(Story::stays), 5000);
         assert_eq!(count(|story| matches!(story, Story::JustReferenced | Story::JustFreed)), 1500);

@@ -9,12 +9,12 @@ use depguard_proof::{Guard, Report, counterexample, counterexample_path, large, 
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let wanted = words.join(" ");
+    let filter = words.join(" ");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut is_proven = true;
     println!("{:>10} {:>11} {:>8}  world", "states", "steps", "seconds");
-    let worlds = if wanted == "small" { small() } else { small().into_iter().chain(large()).collect() };
-    for world in worlds.into_iter().filter(|world| wanted == "small" || world.name.contains(&wanted)) {
+    let worlds = if filter == "small" { small() } else { small().into_iter().chain(large()).collect() };
+    for world in worlds.into_iter().filter(|world| filter == "small" || world.name.contains(&filter)) {
         let (name, began) = (world.name, Instant::now());
         let Report { states, steps, violations, unreached } = visit(world, threads);
         println!("{states:>10} {steps:>11} {:>8.1}  {name}", began.elapsed().as_secs_f32());
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             println!("NEVER REACHED: {property}");
         }
     }
-    if wanted.is_empty() || wanted == "small" {
+    if filter.is_empty() || filter == "small" {
         for guard in Guard::ALL {
             is_proven &= play_without(guard);
         }

@@ -12,7 +12,7 @@ const SMALL: usize = 2_000;
 /// Performance target on one server.
 struct Line {
     what: &'static str,
-    wanted: &'static str,
+    target: &'static str,
     got: String,
     reached: bool,
 }
@@ -23,9 +23,9 @@ pub(super) fn print(report: &Report, text: &mut String) {
         return;
     }
     text.push_str("| target | at most | measured | |\n|---|---|---|---|\n");
-    for Line { what, wanted, got, reached } in lines {
+    for Line { what, target, got, reached } in lines {
         let reached = if reached { "reached" } else { "**not reached**" };
-        let _ = writeln!(text, "| {what} | {wanted} | {got} | {reached} |");
+        let _ = writeln!(text, "| {what} | {target} | {got} | {reached} |");
     }
 }
 
@@ -56,7 +56,7 @@ fn over_the_floor(measured: &Measured) -> Option<Line> {
     let (ours, floor) = (measured.figures(Subject::Lists, true)?, measured.floor()?);
     Some(Line {
         what: "allowed DELETE without push-down, over the bare LIST, 10,000 dependents",
-        wanted: "1.10×",
+        target: "1.10×",
         got: format!("{} ({} over {})", ratio(ours.time, floor.time), time(ours.time), time(floor.time)),
         reached: ours.time <= floor.time.mul_f64(1.10),
     })
@@ -66,7 +66,7 @@ fn cpu(measured: &Measured) -> Option<Line> {
     let (ours, theirs) = (measured.figures(Subject::Lists, true)?, measured.figures(Subject::StandIn, true)?);
     Some(Line {
         what: "webhook CPU of it, against the stand-in",
-        wanted: "1/8",
+        target: "1/8",
         got: format!("{} ({} against {})", fraction(ours.cpu, theirs.cpu), time(ours.cpu), time(theirs.cpu)),
         reached: ours.cpu * 8 <= theirs.cpu,
     })
@@ -76,7 +76,7 @@ fn push_down(measured: &Measured) -> Option<Line> {
     let (with, without) = (measured.figures(Subject::Selects, true)?, measured.figures(Subject::Lists, true)?);
     Some(Line {
         what: "with push-down, against without, 10,000 dependents",
-        wanted: "1/20",
+        target: "1/20",
         got: format!("{} ({} against {})", fraction(with.time, without.time), time(with.time), time(without.time)),
         reached: with.time * 20 <= without.time,
     })
@@ -86,7 +86,7 @@ fn flat(few: Option<&Measured>, many: Option<&Measured>) -> Option<Line> {
     let (few, many) = (few?.figures(Subject::Selects, true)?, many?.figures(Subject::Selects, true)?);
     Some(Line {
         what: "with push-down, 100,000 dependents against 1,000",
-        wanted: "2×",
+        target: "2×",
         got: format!("{} ({} against {})", ratio(many.time, few.time), time(many.time), time(few.time)),
         reached: many.time <= few.time * 2,
     })
@@ -99,7 +99,7 @@ fn collection(measured: &Measured) -> Option<Line> {
     let (with, without) = (with.cost.time, without.cost.time);
     Some(Line {
         what: "collection delete of 200 free targets with push-down, against without",
-        wanted: "1/10",
+        target: "1/10",
         got: format!("{} ({} against {}), {failures} failures", fraction(with, without), time(with), time(without)),
         reached: with * 10 <= without && failures == 0,
     })
@@ -111,7 +111,7 @@ fn flood(measured: &Measured) -> Option<Line> {
     let lists = measured.lists(many);
     Some(Line {
         what: "200 DELETEs at once without push-down, 10,000 dependents",
-        wanted: "6 LISTs, 3× the time of one, 0 failures",
+        target: "6 LISTs, 3× the time of one, 0 failures",
         got: format!(
             "{lists} LISTs, {} ({} against {}), {} failures",
             ratio(many.cost.time, one.cost.time),
@@ -129,7 +129,7 @@ fn large_flood(measured: &Measured) -> Option<Line> {
     let lists = measured.lists(flood);
     Some(Line {
         what: "1,000 DELETEs at once without push-down, 100,000 dependents",
-        wanted: "10 LISTs, 0 failures",
+        target: "10 LISTs, 0 failures",
         got: format!("{lists} LISTs, {} failures, {}", flood.cost.failures, time(flood.cost.time)),
         reached: lists <= 10 && flood.cost.failures == 0,
     })
@@ -139,7 +139,7 @@ fn memory(what: &'static str, measured: &Measured) -> Option<Line> {
     let of = |allowed| measured.figures(Subject::Lists, allowed).map(|figures| figures.peak);
     let peak = of(true)?.max(of(false)?);
     let got = format!("{} above idle", bytes(peak));
-    Some(Line { what, wanted: "32 MiB", got, reached: peak <= 32 << 20 })
+    Some(Line { what, target: "32 MiB", got, reached: peak <= 32 << 20 })
 }
 
 fn fraction(one: Duration, other: Duration) -> String {

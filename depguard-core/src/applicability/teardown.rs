@@ -83,15 +83,15 @@ impl TeardownScopes {
             // There are too many namespaces to read each one: only the scope around all of them counts.
             return self.namespace_verdict(None);
         };
-        let mut wanted = BTreeSet::new();
+        let mut unread = BTreeSet::new();
         for namespace in namespaces {
             match self.verdict_in(namespace.as_deref()) {
                 TeardownVerdict::Terminating => {}
                 TeardownVerdict::Active => return TeardownVerdict::Active,
-                TeardownVerdict::Unknown(scopes) => wanted.extend(scopes),
+                TeardownVerdict::Unknown(scopes) => unread.extend(scopes),
             }
         }
-        if wanted.is_empty() { TeardownVerdict::Terminating } else { TeardownVerdict::Unknown(wanted) }
+        if unread.is_empty() { TeardownVerdict::Terminating } else { TeardownVerdict::Unknown(unread) }
     }
 
     /// Returns true if a dependent in that namespace, or in none, is known to be torn down together with the target.
@@ -114,15 +114,15 @@ impl TeardownScopes {
     pub(crate) fn namespace_verdict(&self, namespace: Option<&Namespace>) -> TeardownVerdict {
         let cluster = self.cluster.clone().map(Scope::LogicalCluster);
         let around = [cluster, namespace.cloned().map(Scope::Namespace)];
-        let mut wanted = BTreeSet::new();
+        let mut unread = BTreeSet::new();
         for scope in around.into_iter().flatten() {
             match self.states.get(&scope) {
                 Some(State::Terminating) => return TeardownVerdict::Terminating,
                 Some(State::Active | State::Unread(_)) => {}
-                Some(State::Asked) | None => drop(wanted.insert(scope)),
+                Some(State::Asked) | None => drop(unread.insert(scope)),
             }
         }
-        if wanted.is_empty() { TeardownVerdict::Active } else { TeardownVerdict::Unknown(wanted) }
+        if unread.is_empty() { TeardownVerdict::Active } else { TeardownVerdict::Unknown(unread) }
     }
 
     /// Marks the scope as requested; returns true if it was never requested before.

@@ -82,7 +82,7 @@ impl InProgress {
 
     /// Plans the lookups of edges that apply.
     pub(super) fn begin_lookups(&mut self, candidates: Vec<CandidateEdge>) {
-        let mut wanted = Vec::new();
+        let mut planned = Vec::new();
         let mut reached = HashMap::new();
         self.applies |= !candidates.is_empty();
         for candidate in candidates {
@@ -105,9 +105,9 @@ impl InProgress {
             } else {
                 candidate.is_kept_last(&self.target).then_some(TeardownExemption::KeptLast)
             };
-            wanted.push(PlannedEdge { export: provider, namespace, edge: Arc::clone(edge), exemption });
+            planned.push(PlannedEdge { export: provider, namespace, edge: Arc::clone(edge), exemption });
         }
-        for planned in planner::plan(self.target.cluster.as_ref(), wanted) {
+        for planned in planner::plan(self.target.cluster.as_ref(), planned) {
             let (on_delete, exemption) = (planned.on_delete, planned.exemption);
             let lookup = Lookup::new(self.groups.len(), &self.target, planned);
             self.groups.push(EdgeGroup { plan: lookup.plan(), on_delete, exemption, lookup: None });

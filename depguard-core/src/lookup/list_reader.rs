@@ -57,7 +57,7 @@ struct Table {
 struct Waiter {
     lookup: Lookup,
     /// True while a caller waits for the lookup.
-    wanted: bool,
+    is_awaited: bool,
 }
 
 /// Lookups of the same edges, each for its own target.
@@ -137,7 +137,7 @@ impl ListReader {
         for group in &mut groups {
             group.prefilter = group.references.prefilter(&group.targets);
         }
-        let lookups = lookups.into_iter().map(|lookup| Waiter { lookup, wanted: true }).collect();
+        let lookups = lookups.into_iter().map(|lookup| Waiter { lookup, is_awaited: true }).collect();
         let mut reader = Self { dependents, source, lookups, groups, refused: false };
         reader.end_if_idle();
         reader
@@ -227,7 +227,7 @@ impl ListReader {
     /// Records that no caller waits any more for the lookup of that index, in the given order.
     pub fn cancel(&mut self, index: usize) {
         if let Some(member) = self.lookups.get_mut(index) {
-            member.wanted = false;
+            member.is_awaited = false;
         }
         self.end_if_idle();
     }
@@ -262,9 +262,9 @@ impl ListReader {
             return self.refuse();
         }
         let fields: BTreeSet<_> = self.groups.iter().flat_map(|group| group.references.fields()).collect();
-        let is_wanted = |name: &str| self.groups.iter().any(|group| group.targets.holds(name));
+        let selects = |name: &str| self.groups.iter().any(|group| group.targets.holds(name));
         let mut blind = false;
-        let progress = listing.answer(answer, |body| match printed_table::read(body, &fields, is_wanted)? {
+        let progress = listing.answer(answer, |body| match printed_table::read(body, &fields, selects)? {
             Rows::Hits(names, page) => {
                 hits.extend(names);
                 Ok(page)
@@ -328,7 +328,7 @@ impl ListReader {
     }
 
     fn end_if_idle(&mut self) {
-        if self.lookups.iter().all(|member| !member.wanted || member.lookup.has_ended()) {
+        if self.lookups.iter().all(|member| !member.is_awaited || member.lookup.has_ended()) {
             self.source = Source::Ended;
         }
     }
@@ -371,7 +371,7 @@ impl TargetGroup {
         let page =
             self.references.page(body, prefilter, &self.targets, &mut misfits, |target, item, edge, refers| {
                 let member = self.members.get(target).and_then(|member| lookups.get_mut(*member));
-                if let Some(Waiter { lookup, wanted: true }) = member
+                if let Some(Waiter { lookup, is_awaited: true }) = member
                     && !lookup.has_ended()
                 {
                     lookup.take(item, edge, refers);

@@ -78,25 +78,25 @@ pub(crate) struct PlannedEdge {
 ///
 /// Edges are grouped by teardown exemption and by `onDelete`, so that a failed list of one group never affects
 /// another group's verdict. (Their lists may still be shared.)
-pub(crate) fn plan(cluster: Option<&LogicalCluster>, wanted: Vec<PlannedEdge>) -> Vec<LookupEdges> {
+pub(crate) fn plan(cluster: Option<&LogicalCluster>, planned: Vec<PlannedEdge>) -> Vec<LookupEdges> {
     let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for wanted in wanted {
-        let EdgeState::Usable { dependent, edge } = &wanted.edge.state else { continue };
+    for planned in planned {
+        let EdgeState::Usable { dependent, edge } = &planned.edge.state else { continue };
         let (gvr, field) = (dependent.gvr.clone(), edge.selected_by());
-        kinds.entry((wanted.export.clone(), gvr)).or_default().push((wanted, field));
+        kinds.entry((planned.export.clone(), gvr)).or_default().push((planned, field));
     }
     let mut lookups = BTreeMap::new();
-    for ((export, gvr), mut wanted) in kinds {
-        scan_once(&mut wanted);
+    for ((export, gvr), mut planned) in kinds {
+        scan_once(&mut planned);
         // One list of whole objects also serves the edges that need only metadata.
         let reads_whole = |namespace: &Option<Namespace>| {
             let mut scanning =
-                wanted.iter().filter(|(wanted, field)| field.is_none() && wanted.namespace == *namespace);
-            scanning.any(|(wanted, _)| !reads_metadata(&wanted.edge))
+                planned.iter().filter(|(planned, field)| field.is_none() && planned.namespace == *namespace);
+            scanning.any(|(planned, _)| !reads_metadata(&planned.edge))
         };
         let whole: BTreeSet<_> =
-            wanted.iter().map(|(wanted, _)| wanted.namespace.clone()).filter(reads_whole).collect();
-        for (PlannedEdge { namespace, edge, exemption, .. }, field) in wanted {
+            planned.iter().map(|(planned, _)| planned.namespace.clone()).filter(reads_whole).collect();
+        for (PlannedEdge { namespace, edge, exemption, .. }, field) in planned {
             let whole = if field.is_none() { whole.contains(&namespace) } else { !reads_metadata(&edge) };
             let accept = if whole { Accept::Json } else { Accept::Metadata };
             let (cluster, export, gvr) = (cluster.cloned(), export.clone(), gvr.clone());
@@ -119,26 +119,26 @@ pub(crate) fn plan(cluster: Option<&LogicalCluster>, wanted: Vec<PlannedEdge>) -
 ///
 /// Only a refusing edge can force that: an edge that merely warns must make a refusal neither more expensive nor
 /// likelier to fail.
-fn scan_once(wanted: &mut [(PlannedEdge, Option<String>)]) {
+fn scan_once(planned: &mut [(PlannedEdge, Option<String>)]) {
     let must =
-        |(wanted, field): &(PlannedEdge, Option<String>)| wanted.edge.on_delete == OnDelete::Deny && field.is_none();
-    if wanted.iter().any(|each| must(each) && each.0.namespace.is_none()) {
-        for (wanted, field) in wanted {
-            (wanted.namespace, *field) = (None, None);
+        |(planned, field): &(PlannedEdge, Option<String>)| planned.edge.on_delete == OnDelete::Deny && field.is_none();
+    if planned.iter().any(|each| must(each) && each.0.namespace.is_none()) {
+        for (planned, field) in planned {
+            (planned.namespace, *field) = (None, None);
         }
         return;
     }
     let mut fields: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     let mut scanned = BTreeSet::new();
-    for each @ (PlannedEdge { namespace, .. }, field) in wanted.iter() {
+    for each @ (PlannedEdge { namespace, .. }, field) in planned.iter() {
         fields.entry(namespace.clone()).or_default().extend(field.clone());
         if must(each) {
             scanned.insert(namespace.clone());
         }
     }
     scanned.extend(fields.into_iter().filter(|(_, fields)| fields.len() > MAX_FIELDS).map(|(namespace, _)| namespace));
-    for (wanted, field) in wanted {
-        if scanned.contains(&wanted.namespace) {
+    for (planned, field) in planned {
+        if scanned.contains(&planned.namespace) {
             *field = None;
         }
     }

@@ -52,11 +52,11 @@ struct Row {
     cells: Vec<Value>,
 }
 
-/// Reads a page and finds the objects that hold, in one of these fields, a value that `is_wanted` accepts.
+/// Reads a page and finds the objects that hold, in one of these fields, a value that `selects` accepts.
 pub(crate) fn read(
     body: &[u8],
     fields: &BTreeSet<&FieldPath>,
-    is_wanted: impl Fn(&str) -> bool,
+    selects: impl Fn(&str) -> bool,
 ) -> Result<Rows, PageError> {
     let table: Table<'_> = serde_json::from_slice(body)?;
     let is_table = table.kind.as_ref().is_some_and(|kind| kind.as_str() == "Table");
@@ -76,7 +76,7 @@ pub(crate) fn read(
         for column in &shown {
             match cells.get(*column) {
                 Some(Value::Null) => {}
-                Some(Value::String(text)) => hit |= is_wanted(text) || may_be_several(text),
+                Some(Value::String(text)) => hit |= selects(text) || may_be_several(text),
                 _ => return Ok(Rows::Blind),
             }
         }

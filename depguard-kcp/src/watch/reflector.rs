@@ -161,17 +161,17 @@ impl Driver {
 
     /// Starts and ends watches until exactly those run that the store needs.
     fn start_and_end_watches(&mut self) {
-        let wanted = self.store.sources();
+        let sources = self.store.sources();
         let watches = self.store.watches();
         self.running.retain(|source, (_, task)| {
-            let keep = wanted.contains(source);
+            let keep = sources.contains(source);
             if !keep {
                 task.abort();
                 watches.end(source);
             }
             keep
         });
-        for source in wanted {
+        for source in sources {
             if !self.running.contains_key(&source) {
                 self.start(source);
             }

@@ -21,7 +21,7 @@ pub(crate) async fn run(
     mut stopped: watch::Receiver<bool>,
 ) {
     let Some(shard) = world.shards.get(index) else { return };
-    let mut wanted = shard.wanted.subscribe();
+    let mut desired_up = shard.desired_up.subscribe();
     loop {
         let (cut, is_cut) = watch::channel(false);
         let served = api_server::run(listener, tls.clone(), Arc::clone(&world), Some(index), is_cut);
@@ -29,7 +29,7 @@ pub(crate) async fn run(
         tokio::select! {
             () = &mut served => return,
             _ = stopped.changed() => {}
-            _ = wanted.wait_for(|up| !up) => {}
+            _ = desired_up.wait_for(|up| !up) => {}
         }
         cut.send_replace(true);
         served.await;
@@ -39,7 +39,7 @@ pub(crate) async fn run(
         shard.listens.send_replace(false);
         tokio::select! {
             _ = stopped.changed() => return,
-            _ = wanted.wait_for(|up| *up) => {}
+            _ = desired_up.wait_for(|up| *up) => {}
         }
         listener = loop {
             match TcpListener::bind(shard.address).await {

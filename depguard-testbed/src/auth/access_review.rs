@@ -35,12 +35,12 @@ fn judge(act: &Act<'_>, user: &User, review: &Value) -> ApiResult<Value> {
     let part = |field| review["spec"].get(field).filter(|part| part.is_object());
     let said = |part: &Value, field: &str| part[field].as_str().unwrap_or_default().to_owned();
     let allowed = match (part("resourceAttributes"), part("nonResourceAttributes")) {
-        (Some(wanted), None) => {
-            let is = |field| Some(said(wanted, field)).filter(|text| !text.is_empty());
+        (Some(attributes), None) => {
+            let is = |field| Some(said(attributes, field)).filter(|text| !text.is_empty());
             let objects = Objects {
-                group: said(wanted, "group"),
-                version: said(wanted, "version"),
-                plural: said(wanted, "resource"),
+                group: said(attributes, "group"),
+                version: said(attributes, "version"),
+                plural: said(attributes, "resource"),
                 namespace: is("namespace"),
                 name: is("name"),
                 subresource: is("subresource"),
@@ -49,11 +49,11 @@ fn judge(act: &Act<'_>, user: &User, review: &Value) -> ApiResult<Value> {
                 act.world,
                 user,
                 act.cluster,
-                Wish::Objects { verb: &said(wanted, "verb"), objects: &objects },
+                Wish::Objects { verb: &said(attributes, "verb"), objects: &objects },
             )
         }
-        (None, Some(wanted)) => {
-            let (verb, path) = (said(wanted, "verb"), said(wanted, "path"));
+        (None, Some(attributes)) => {
+            let (verb, path) = (said(attributes, "verb"), said(attributes, "path"));
             authorize::may(act.world, user, act.cluster, Wish::Path { verb: &verb, path: &path })
         }
         _ => {

@@ -59,10 +59,10 @@ fn may(act: &Act<'_>, verb: &str, plural: &str, name: &str) -> bool {
     authorize::may(act.world, act.user, act.cluster, Wish::Objects { verb, objects: &objects })
 }
 
-fn confirm(act: &Act<'_>, name: &str, wanted: &[Value]) -> ApiResult<()> {
+fn confirm(act: &Act<'_>, name: &str, requested: &[Value]) -> ApiResult<()> {
     let held = authorize::rules(act.world, act.user, act.cluster, act.namespace);
     let mut missing: Vec<String> =
-        wanted.iter().filter(|wanted| !is_covered(wanted, &held)).map(ToString::to_string).collect();
+        requested.iter().filter(|requested| !is_covered(requested, &held)).map(ToString::to_string).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -76,14 +76,14 @@ fn confirm(act: &Act<'_>, name: &str, wanted: &[Value]) -> ApiResult<()> {
 }
 
 /// Returns true if every single right of a rule is part of one of the held rules.
-fn is_covered(wanted: &Value, held: &[Value]) -> bool {
-    let verbs = texts(wanted, "/verbs");
-    let names = texts(wanted, "/resourceNames");
+fn is_covered(requested: &Value, held: &[Value]) -> bool {
+    let verbs = texts(requested, "/verbs");
+    let names = texts(requested, "/resourceNames");
     let one_has = |has: &dyn Fn(&Value) -> bool| held.iter().any(has);
     let of_verb = |rule: &Value, verb: &str| is_among(&texts(rule, "/verbs"), verb);
     let objects = verbs.iter().all(|verb| {
-        texts(wanted, "/apiGroups").iter().all(|group| {
-            texts(wanted, "/resources").iter().all(|resource| {
+        texts(requested, "/apiGroups").iter().all(|group| {
+            texts(requested, "/resources").iter().all(|resource| {
                 let named = |rule: &Value, name: Option<&str>| {
                     let only = texts(rule, "/resourceNames");
                     only.is_empty() || name.is_some_and(|name| only.contains(&name))
@@ -101,7 +101,7 @@ fn is_covered(wanted: &Value, held: &[Value]) -> bool {
             })
         })
     });
-    let paths = texts(wanted, "/nonResourceURLs").iter().all(|path| {
+    let paths = texts(requested, "/nonResourceURLs").iter().all(|path| {
         let is_path = |pattern: &str| match pattern.strip_suffix('*') {
             Some(start) => path.starts_with(start),
             None => path == &pattern,
@@ -112,13 +112,13 @@ fn is_covered(wanted: &Value, held: &[Value]) -> bool {
     objects && paths
 }
 
-fn is_among(all: &[&str], wanted: &str) -> bool {
-    all.iter().any(|one| *one == "*" || *one == wanted)
+fn is_among(all: &[&str], requested: &str) -> bool {
+    all.iter().any(|one| *one == "*" || *one == requested)
 }
 
-fn is_resource_among(all: &[&str], wanted: &str) -> bool {
-    let of_any = wanted.split_once('/').map(|(_, subresource)| format!("*/{subresource}"));
-    is_among(all, wanted) || of_any.is_some_and(|of_any| all.contains(&of_any.as_str()))
+fn is_resource_among(all: &[&str], requested: &str) -> bool {
+    let of_any = requested.split_once('/').map(|(_, subresource)| format!("*/{subresource}"));
+    is_among(all, requested) || of_any.is_some_and(|of_any| all.contains(&of_any.as_str()))
 }
 
 fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {

@@ -108,7 +108,7 @@ fn binds(binding: &Value, users: &[User]) -> bool {
 }
 
 fn rule_allows(rule: &Value, wish: Wish<'_>) -> bool {
-    let has = |field: &str, wanted: &str| array(rule, field).iter().any(|value| value == "*" || value == wanted);
+    let has = |field: &str, requested: &str| array(rule, field).iter().any(|value| value == "*" || value == requested);
     match wish {
         Wish::Path { verb, path } => {
             let covers = |pattern: &str| match pattern.strip_suffix('*') {

@@ -283,9 +283,9 @@ async fn each(act: &Act<'_>, objects: Vec<StoredObject>) -> ApiResult<()> {
     Ok(())
 }
 
-/// Returns the wanted resources, one version each, in random order.
-fn shuffled(resources: Vec<Resource>, wanted: impl Fn(&Resource) -> bool) -> Vec<Resource> {
-    let mut resources: Vec<Resource> = one_version_each(resources).into_iter().filter(|one| wanted(one)).collect();
+/// Returns the resources that `selects` accepts, one version each, in random order.
+fn shuffled(resources: Vec<Resource>, selects: impl Fn(&Resource) -> bool) -> Vec<Resource> {
+    let mut resources: Vec<Resource> = one_version_each(resources).into_iter().filter(|one| selects(one)).collect();
     resources.sort_by_cached_key(|_| random());
     resources
 }

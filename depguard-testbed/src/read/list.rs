@@ -34,12 +34,12 @@ pub(crate) fn list(world: &World, target: &Target, query: &Query, form: Form, mo
         field: selector.field(resource),
         unfiltered: selector.is_empty() && reached.is_none() && target.bindings_of.is_none(),
     };
-    let wanted = |key: &Key, object: &Object| {
+    let selects = |key: &Key, object: &Object| {
         reached.as_ref().is_none_or(|reached| reached.contains(&key.cluster))
             && (target.bindings_of.is_none() || read::is_visible(target, &object.value()))
             && (selector.is_empty() || selector.matches(&object.value()))
     };
-    let page = world.store.page(&ask, wanted).map_err(|ExpiredRevision| expired_continue())?;
+    let page = world.store.page(&ask, selects).map_err(|ExpiredRevision| expired_continue())?;
     let metadata = metadata(resource, &page, token.as_ref(), selector.is_empty(), form);
     Ok(match form {
         Form::Objects => reply(resource, &metadata, &page.objects),

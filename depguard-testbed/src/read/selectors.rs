@@ -68,7 +68,7 @@ impl Selector {
         let labels = object.pointer("/metadata/labels").unwrap_or(&Value::Null);
         !self.nothing
             && self.labels.iter().all(|requirement| requirement.holds(labels))
-            && self.fields.iter().all(|(field, equal, wanted)| (field_of(object, field) == *wanted) == *equal)
+            && self.fields.iter().all(|(field, equal, value)| (field_of(object, field) == *value) == *equal)
     }
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn label_selector_matches(selector: Option<&Value>, labels: &Value) -
     let Some(selector) = selector else {
         return true;
     };
-    let wanted = selector["matchLabels"].as_object();
-    let equal = wanted.is_none_or(|wanted| wanted.iter().all(|(name, value)| labels.get(name) == Some(value)));
+    let required = selector["matchLabels"].as_object();
+    let equal = required.is_none_or(|required| required.iter().all(|(name, value)| labels.get(name) == Some(value)));
     equal
         && array(selector, "/matchExpressions").iter().all(|expression| {
             let key = expression["key"].as_str().unwrap_or_default().to_owned();

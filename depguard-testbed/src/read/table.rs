@@ -117,10 +117,10 @@ fn first<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
         return Some(value);
     }
     if let Some((filter, rest)) = path.strip_prefix("[?(@.").and_then(|rest| rest.split_once(")]")) {
-        let (field, wanted) = filter.split_once("==")?;
-        let wanted = wanted.trim().trim_matches(['"', '\'']);
-        let is_wanted = |item: &&Value| first(item, field.trim()).is_some_and(|found| found == wanted);
-        return value.as_array()?.iter().filter(is_wanted).find_map(|item| first(item, rest));
+        let (field, expected) = filter.split_once("==")?;
+        let expected = expected.trim().trim_matches(['"', '\'']);
+        let is_match = |item: &&Value| first(item, field.trim()).is_some_and(|found| found == expected);
+        return value.as_array()?.iter().filter(is_match).find_map(|item| first(item, rest));
     }
     if let Some((index, rest)) = path.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return match index {

@@ -168,8 +168,8 @@ impl Watch {
         self.at = revision;
         self.clusters = self.reached();
         let stored = read::visible(&self.world, &self.target, stored);
-        let wanted = stored.iter().filter(|stored| self.selector.matches(&stored.object));
-        wanted.map(|stored| self.line("ADDED", &stored.object)).collect()
+        let selected = stored.iter().filter(|stored| self.selector.matches(&stored.object));
+        selected.map(|stored| self.line("ADDED", &stored.object)).collect()
     }
 
     /// Starts at a revision with the clusters that were bound then. Later bindings are found among the changes.
@@ -213,18 +213,18 @@ impl Watch {
             }
             let (now, previous) = (change.object.as_ref(), change.previous.as_ref());
             let (now, previous) = (now.map(|object| object.value()), previous.map(|object| object.value()));
-            let wanted = |object: &Option<Arc<Value>>| object.as_ref().is_some_and(|object| self.wants(object));
+            let is_selected = |object: &Option<Arc<Value>>| object.as_ref().is_some_and(|object| self.selects(object));
             let last = |object: &Value| {
                 let mut object = object.clone();
                 object["metadata"]["resourceVersion"] = json!(change.revision.to_string());
                 object
             };
             match (&previous, &now) {
-                (previous, Some(object)) if wanted(&now) => {
-                    let kind = if wanted(previous) { "MODIFIED" } else { "ADDED" };
+                (previous, Some(object)) if is_selected(&now) => {
+                    let kind = if is_selected(previous) { "MODIFIED" } else { "ADDED" };
                     lines.push(self.line(kind, object));
                 }
-                (Some(gone), _) if wanted(&previous) => {
+                (Some(gone), _) if is_selected(&previous) => {
                     lines.push(self.line("DELETED", &last(gone)));
                 }
                 _ => {}
@@ -242,8 +242,8 @@ impl Watch {
             for cluster in clusters {
                 let range = Range { cluster: Some(&cluster), ..read::range(&self.target) };
                 let (stored, _) = self.world.store.list(range);
-                let wanted = stored.iter().filter(|stored| self.wants(&stored.object));
-                lines.extend(wanted.map(|stored| self.line(kind, &stored.object)));
+                let selected = stored.iter().filter(|stored| self.selects(&stored.object));
+                lines.extend(selected.map(|stored| self.line(kind, &stored.object)));
             }
         }
         self.clusters = now;
@@ -254,7 +254,7 @@ impl Watch {
         view::reached(&self.world, &self.target).unwrap_or_default()
     }
 
-    fn wants(&self, object: &Value) -> bool {
+    fn selects(&self, object: &Value) -> bool {
         read::is_visible(&self.target, object) && self.selector.matches(object)
     }
 

@@ -38,7 +38,7 @@ impl Inner {
     pub(super) fn page(
         &mut self,
         ask: &Ask<'_>,
-        mut wanted: impl FnMut(&Key, &Object) -> bool,
+        mut selects: impl FnMut(&Key, &Object) -> bool,
     ) -> Result<Page, ExpiredRevision> {
         let revision = ask.revision.unwrap_or(self.revision);
         if revision < self.forgotten || revision > self.revision {
@@ -58,7 +58,7 @@ impl Inner {
                 ),
                 _ => Box::new(merge(self.within(ask).map(|(key, (_, object))| (key, object)), then)),
             };
-        let mut found = found.filter(|(key, object)| wanted(key, object));
+        let mut found = found.filter(|(key, object)| selects(key, object));
         let mut page = Page { objects: Vec::new(), last: None, revision, more: false, remaining: None };
         for (key, object) in found.by_ref().take(ask.limit) {
             page.objects.push(Arc::clone(object));

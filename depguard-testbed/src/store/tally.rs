@@ -38,8 +38,8 @@ impl Tally {
             *count -= 1;
         }
         for index in self.indexes_of(key) {
-            let wanted = field_of(value, &index.field);
-            if let Some(keys) = index.keys.get_mut(&wanted) {
+            let found = field_of(value, &index.field);
+            if let Some(keys) = index.keys.get_mut(&found) {
                 keys.remove(key);
             }
         }
@@ -52,11 +52,9 @@ impl Tally {
         self.counts
             .range(start(range.cluster.unwrap_or_default())..)
             .take_while(|((group, resource, cluster, _), _)| {
-                group == range.group
-                    && resource == range.resource
-                    && range.cluster.is_none_or(|wanted| wanted == cluster)
+                group == range.group && resource == range.resource && range.cluster.is_none_or(|one| one == cluster)
             })
-            .filter(|((_, _, _, namespace), _)| range.namespace.is_none_or(|wanted| wanted == namespace))
+            .filter(|((_, _, _, namespace), _)| range.namespace.is_none_or(|one| one == namespace))
             .map(|(_, count)| count)
             .sum()
     }

@@ -117,7 +117,7 @@ impl When {
     }
 
     fn matches(&self, method: &str, path_and_query: &str) -> bool {
-        self.method.as_deref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(method))
+        self.method.as_deref().is_none_or(|name| name.eq_ignore_ascii_case(method))
             && self.start.as_deref().is_none_or(|start| path_and_query.starts_with(start))
             && self.path.as_deref().is_none_or(|part| path_and_query.contains(part))
     }

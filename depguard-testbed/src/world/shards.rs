@@ -33,7 +33,7 @@ pub(crate) struct Shard {
     host: String,
     pub(crate) address: SocketAddr,
     /// Set if the shard shall listen.
-    pub(crate) wanted: watch::Sender<bool>,
+    pub(crate) desired_up: watch::Sender<bool>,
     /// Set if the shard listens.
     pub(crate) listens: watch::Sender<bool>,
     outage: watch::Sender<Option<Outage>>,
@@ -67,7 +67,7 @@ impl Shards {
                 name,
                 host,
                 address,
-                wanted: watch::Sender::new(true),
+                desired_up: watch::Sender::new(true),
                 listens: watch::Sender::new(true),
                 outage: watch::Sender::new(None),
             });
@@ -93,7 +93,7 @@ impl Shards {
     // === Placement of logical clusters ===
 
     /// Puts a new logical cluster on the shard of that name, or else on the next one.
-    pub(crate) fn place(&self, cluster: &str, wanted: Option<&str>) {
+    pub(crate) fn place(&self, cluster: &str, named: Option<&str>) {
         if self.all.is_empty() {
             return;
         }
@@ -101,12 +101,12 @@ impl Shards {
         if placement.shards.contains_key(cluster) {
             return;
         }
-        let wanted = match wanted {
+        let named = match named {
             _ if cluster == ROOT => Some(0),
             Some(name) => self.all.iter().position(|shard| shard.name == name),
             None => None,
         };
-        let shard = wanted.unwrap_or_else(|| {
+        let shard = named.unwrap_or_else(|| {
             placement.next += 1;
             (placement.next - 1) % self.all.len()
         });
@@ -169,7 +169,7 @@ impl Shards {
     /// Opens or closes a shard's address, and waits until that is done. Returns `false` if there is no such shard.
     pub(crate) async fn switch(&self, name: &str, up: bool) -> bool {
         let Some(shard) = self.all.iter().find(|shard| shard.name == name) else { return false };
-        shard.wanted.send_replace(up);
+        shard.desired_up.send_replace(up);
         shard.listens.subscribe().wait_for(|listens| *listens == up).await.is_ok()
     }
 }

@@ -136,9 +136,9 @@ fn version_for(resource: &Resource, attributes: &Attributes<'_>, webhook: &Value
 }
 
 fn rule_matches(rule: &Value, resource: &Resource, version: &str, attributes: &Attributes<'_>) -> bool {
-    let is = |one: &str, wanted: &str| one == "*" || one == wanted;
+    let is = |one: &str, value: &str| one == "*" || one == value;
     let names =
-        |field: &str, wanted: &str| array(rule, field).iter().filter_map(Value::as_str).any(|one| is(one, wanted));
+        |field: &str, value: &str| array(rule, field).iter().filter_map(Value::as_str).any(|one| is(one, value));
     let below = attributes.subresource.unwrap_or_default();
     let resources = array(rule, "/resources").iter().filter_map(Value::as_str).any(|one| {
         let (plural, subresource) = one.split_once('/').unwrap_or((one, ""));

@@ -76,12 +76,12 @@ fn validate(schema: &Value, value: &Value, path: &mut Vec<String>, causes: &mut 
     let mut invalid = |said: String| {
         causes.push(Cause { reason: "FieldValueInvalid", field: field(), message: format!("Invalid value: {said}") });
     };
-    if let Some(wanted) = schema["type"].as_str()
+    if let Some(expected) = schema["type"].as_str()
         && schema["x-kubernetes-int-or-string"] != true
-        && !has_type(value, wanted)
+        && !has_type(value, expected)
     {
         let is = type_of(value);
-        let message = format!("Invalid value: \"{is}\": {} in body must be of type {wanted}: \"{is}\"", field());
+        let message = format!("Invalid value: \"{is}\": {} in body must be of type {expected}: \"{is}\"", field());
         causes.push(Cause { reason: "FieldValueTypeInvalid", field: field(), message });
         return;
     }
@@ -170,8 +170,8 @@ fn validate_text(schema: &Value, text: &str, invalid: &mut impl FnMut(String), f
     }
 }
 
-fn has_type(value: &Value, wanted: &str) -> bool {
-    match wanted {
+fn has_type(value: &Value, expected: &str) -> bool {
+    match expected {
         "object" => value.is_object(),
         "array" => value.is_array(),
         "string" => value.is_string(),

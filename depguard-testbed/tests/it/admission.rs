@@ -37,7 +37,7 @@ async fn rules_match_by_group_version_resource_and_operation() {
     let hook = Hook::allowing().await;
     bed.admin.create(GADGETS, &gadget("a", "x")).await.ok();
     let all: &[&str] = &["*"];
-    for (rule, wanted) in [
+    for (rule, expected) in [
         (rule(all, all, all), (1, 1)),
         (rule(&["v1"], &["gadgets"], &["DELETE"]), (1, 1)),
         (rule(all, &["gadgets"], &["CREATE", "UPDATE"]), (0, 0)),
@@ -50,7 +50,7 @@ async fn rules_match_by_group_version_resource_and_operation() {
         (json!({"apiGroups": [""], "apiVersions": all, "resources": all, "operations": all}), (0, 0)),
     ] {
         set(&bed, &hook, &rule, &[]).await;
-        assert_eq!(calls_of_deletes(&bed, &hook).await, wanted, "{rule}");
+        assert_eq!(calls_of_deletes(&bed, &hook).await, expected, "{rule}");
     }
     set(&bed, &hook, &rule(&["v1"], &["gadgets"], all), &[("matchPolicy", json!("Exact"))]).await;
     assert_eq!(calls_of_deletes(&bed, &hook).await, (1, 0));
@@ -82,7 +82,7 @@ async fn selectors_pick_objects_and_namespaces() {
     bed.admin.create(GADGETS, &labelled).await.ok();
     let all = rule(&["*"], &["gadgets"], &["DELETE"]);
     let labels = |name: &str, value: &str| json!({"matchLabels": {name: value}});
-    for (field, selector, wanted) in [
+    for (field, selector, expected) in [
         ("objectSelector", json!({}), (1, 1)),
         ("objectSelector", labels("tier", "prod"), (1, 1)),
         ("objectSelector", labels("tier", "dev"), (0, 0)),
@@ -91,7 +91,7 @@ async fn selectors_pick_objects_and_namespaces() {
         ("namespaceSelector", json!({"matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]}), (1, 1)),
     ] {
         set(&bed, &hook, &all, &[(field, selector.clone())]).await;
-        assert_eq!(calls_of_deletes(&bed, &hook).await, wanted, "{field}: {selector}");
+        assert_eq!(calls_of_deletes(&bed, &hook).await, expected, "{field}: {selector}");
     }
     bed.testbed.stop().await;
 }

@@ -49,11 +49,11 @@ pub(crate) async fn gone(client: &Client, path: &str) {
     .await;
 }
 
-/// Waits until the object is as wanted, and returns it.
-pub(crate) async fn becomes(client: &Client, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    eventually(&format!("{path} becomes as wanted"), || async {
+/// Waits until the object meets the condition, and returns it.
+pub(crate) async fn becomes(client: &Client, path: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    eventually(&format!("{path} meets the condition"), || async {
         let answer = client.get(path).await;
-        (answer.code == 200 && wanted(&answer.body)).then_some(answer.body)
+        (answer.code == 200 && condition(&answer.body)).then_some(answer.body)
     })
     .await
 }

@@ -64,7 +64,7 @@ async fn field_selectors_are_those_the_schema_declares() {
     for (name, owner) in [("a", "x"), ("b", "y,z"), ("c", "x")] {
         bed.admin.create(GADGETS, &gadget(name, owner)).await.ok();
     }
-    for (selector, wanted) in [
+    for (selector, expected) in [
         ("spec.owner%3Dx", vec!["a", "c"]),
         ("spec.owner!%3Dx", vec!["b"]),
         ("spec.owner%3Dy%5C%2Cz", vec!["b"]),
@@ -72,7 +72,7 @@ async fn field_selectors_are_those_the_schema_declares() {
         ("metadata.namespace%3Dother", vec![]),
     ] {
         let list = bed.admin.get(&format!("{GADGETS}?fieldSelector={selector}")).await;
-        assert_eq!(list.names(), wanted, "{selector}");
+        assert_eq!(list.names(), expected, "{selector}");
     }
     let refused = bed.admin.get(&format!("{GADGETS}?fieldSelector=spec.other%3Da")).await;
     assert_eq!((refused.code, refused.message()), (400, "field label not supported: spec.other"));
@@ -87,7 +87,7 @@ async fn label_selectors_select() {
         labelled["metadata"]["labels"] = labels;
         bed.admin.create(GADGETS, &labelled).await.ok();
     }
-    for (selector, wanted) in [
+    for (selector, expected) in [
         ("tier%3Dprod", vec!["a"]),
         ("tier!%3Dprod", vec!["b", "c"]),
         ("tier%20in%20(prod,dev),!old", vec!["a"]),
@@ -95,7 +95,7 @@ async fn label_selectors_select() {
         ("old", vec!["b"]),
     ] {
         let list = bed.admin.get(&format!("{GADGETS}?labelSelector={selector}")).await;
-        assert_eq!(list.names(), wanted, "{selector}");
+        assert_eq!(list.names(), expected, "{selector}");
     }
     assert_eq!(bed.admin.get(&format!("{GADGETS}?labelSelector=a%20b")).await.code, 400);
     bed.testbed.stop().await;

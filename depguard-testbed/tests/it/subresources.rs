@@ -71,7 +71,7 @@ async fn a_rule_names_resources_their_subresources_or_both() {
     let bed = with_machines().await;
     let hook = Hook::allowing().await;
     // Each entry has the expected calls for a change of the object, its status and its scale.
-    for (resources, wanted) in [
+    for (resources, expected) in [
         ("machines", [1, 0, 0]),
         ("*", [1, 0, 0]),
         ("machines/status", [0, 1, 0]),
@@ -93,7 +93,7 @@ async fn a_rule_names_resources_their_subresources_or_both() {
             bed.admin.merge(&format!("{MACHINES}/a{below}?dryRun=All"), &patch).await.ok();
             *count = hook.calls().len() - before;
         }
-        assert_eq!(counted, wanted, "{resources}");
+        assert_eq!(counted, expected, "{resources}");
     }
     bed.testbed.stop().await;
 }

@@ -48,7 +48,7 @@ impl<P: ApiReader> PageReader<P> {
     pub(crate) async fn read(&mut self, reading: &mut ListReader, mut look: impl FnMut(&mut ListReader)) {
         let mut prefetch = None::<Prefetch>;
         while let Some(request) = reading.next() {
-            // An unwanted page is dropped before anything is waited for, and with it the room that it takes up.
+            // A page that nobody waits for is dropped before anything is waited for, and with it the room that it takes up.
             let page = match prefetch.take().filter(|prefetch| prefetch.request == request) {
                 Some(prefetch) => prefetch.page.await.ok(),
                 None => self.fetch(reading, &request).await,

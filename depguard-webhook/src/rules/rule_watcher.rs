@@ -77,8 +77,8 @@ impl Drop for InForceGuard {
 async fn look_up(connection: Connection, mut claims: watch::Receiver<Claims>, told: watch::Sender<WorkspaceLookups>) {
     let mut lookups = WorkspaceLookups::default();
     loop {
-        let wanted = latest(&mut claims);
-        lookups.refresh(&connection, &wanted).await;
+        let newest = latest(&mut claims);
+        lookups.refresh(&connection, &newest).await;
         told.send_replace(lookups.clone());
         if let Ok(Err(_)) = timeout(WorkspaceLookups::FRESH, claims.changed()).await {
             return;

@@ -157,8 +157,8 @@ impl State {
 
     fn access(&self, review: &Value) -> Fetched {
         let (user, asked) = (&review["spec"]["user"], &review["spec"]["resourceAttributes"]);
-        let wanted = (user.as_str().unwrap().to_owned(), asked["verb"].as_str().unwrap().to_owned());
-        response(201, &json!({"status": {"allowed": self.may.contains(&wanted)}}))
+        let attributes = (user.as_str().unwrap().to_owned(), asked["verb"].as_str().unwrap().to_owned());
+        response(201, &json!({"status": {"allowed": self.may.contains(&attributes)}}))
     }
 }
 

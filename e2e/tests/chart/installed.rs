@@ -95,13 +95,13 @@ pub(crate) fn as_rendered(chart: &Chart) -> Outcome {
                 kept.push(document.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>());
             }
         }
-        let wanted = format!("{HEADER}{}", kept.join("---\n"));
+        let expected = format!("{HEADER}{}", kept.join("---\n"));
         let path = folder.join(file);
         if std::env::var_os(WRITE).is_some() {
-            std::fs::write(&path, &wanted)?;
+            std::fs::write(&path, &expected)?;
         }
         let held = std::fs::read_to_string(&path).unwrap_or_default();
-        ensure(held == wanted, || {
+        ensure(held == expected, || {
             format!("{} is out of date: {WRITE}=1 cargo test -p depguard-e2e --test chart writes it", path.display())
         })?;
     }
@@ -127,8 +127,8 @@ pub(crate) async fn is_the_chart(chart: &Chart, values: &str, flags: &[&str]) ->
     let names = |objects: &BTreeMap<String, Value>| objects.keys().cloned().collect::<Vec<_>>();
     ensure(names(&installed) == names(&rendered), || format!("{:?}\nnot {:?}", names(&installed), names(&rendered)))?;
     for (name, object) in &installed {
-        let wanted = &rendered[name];
-        ensure(object == wanted, || format!("{name} is installed as {object}\nwhere the chart has {wanted}"))?;
+        let expected = &rendered[name];
+        ensure(object == expected, || format!("{name} is installed as {object}\nwhere the chart has {expected}"))?;
     }
     Ok(())
 }

@@ -77,32 +77,32 @@ fn printed_for(chart: &Chart, set: &[&str], setup: &Setup) -> Outcome {
             chart.folder.display()
         );
         ensure(held == file.text, || format!("the chart's {} is out of date: {how}", file.name))?;
-        for wanted in parse(&file.text)?.iter().filter(|object| object["kind"] != "Namespace") {
+        for expected in parse(&file.text)?.iter().filter(|object| object["kind"] != "Namespace") {
             let at = |object: &Value, field: &str| object["metadata"][field].clone();
             let same = |object: &&Value| {
-                object["kind"] == wanted["kind"]
-                    && ["name", "namespace"].iter().all(|field| at(object, field) == at(wanted, field))
+                object["kind"] == expected["kind"]
+                    && ["name", "namespace"].iter().all(|field| at(object, field) == at(expected, field))
             };
             let found = objects.iter().find(same).cloned();
-            let mut found = found.ok_or_else(|| Stop::Failed(format!("the chart does not have {wanted}")))?;
-            let labels = wanted["metadata"].get("labels").cloned();
+            let mut found = found.ok_or_else(|| Stop::Failed(format!("the chart does not have {expected}")))?;
+            let labels = expected["metadata"].get("labels").cloned();
             for (label, value) in labels.iter().filter_map(Value::as_object).flatten() {
                 let held = &found["metadata"]["labels"][label];
                 ensure(held == value, || format!("{label} is {held} in {found}"))?;
             }
-            if wanted["kind"] == "CustomResourceDefinition" {
+            if expected["kind"] == "CustomResourceDefinition" {
                 let keep = found["metadata"]["annotations"]["helm.sh/resource-policy"].take();
                 ensure(keep == "keep", || "the CRD, and every rule, would go with the release".to_owned())?;
-                found["metadata"]["annotations"] = wanted["metadata"]["annotations"].clone();
+                found["metadata"]["annotations"] = expected["metadata"]["annotations"].clone();
             }
-            let mut wanted = wanted.clone();
-            for (object, labels) in [(&mut found, &labels), (&mut wanted, &labels)] {
+            let mut expected = expected.clone();
+            for (object, labels) in [(&mut found, &labels), (&mut expected, &labels)] {
                 object["metadata"]["labels"] = json!(labels);
                 if let Some(metadata) = object["metadata"].as_object_mut() {
                     metadata.retain(|_, value| !value.is_null());
                 }
             }
-            ensure(found == wanted, || format!("the chart has {found}\nwhere the controller prints {wanted}"))?;
+            ensure(found == expected, || format!("the chart has {found}\nwhere the controller prints {expected}"))?;
         }
     }
     as_many_rights(&objects, &printed)

@@ -57,8 +57,8 @@ async fn both(depguard: &Depguard) -> Outcome<[Metrics; 2]> {
 /// Returns the sum of all series with these labels.
 fn value(metrics: &Metrics, name: &str, labels: &[&str]) -> f64 {
     let series = metrics.get(name).into_iter().flat_map(|metric| &metric.series);
-    let wanted = series.filter(|(series, _)| labels.iter().all(|label| series.contains(label)));
-    wanted.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
+    let selected = series.filter(|(series, _)| labels.iter().all(|label| series.contains(label)));
+    selected.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
 }
 
 /// Collects the metrics of both binaries on both kinds of testbed, with all labels and values.

@@ -137,8 +137,8 @@ pub(crate) async fn taken_over(world: Arc<World>) -> Outcome {
         let ours = |found: &Value| is_below(&found["webhooks"][0]["clientConfig"], &url);
         let found = world.until_configured(place, "the reference's configuration is taken over", ours).await?;
         let kinds = reviewed_kinds(&found);
-        let wanted = [format!("{}/vpcs", cast.network.export)];
-        ensure(kinds == wanted, || format!("it hears of {kinds:?}"))?;
+        let expected = [format!("{}/vpcs", cast.network.export)];
+        ensure(kinds == expected, || format!("it hears of {kinds:?}"))?;
     }
     one_reference(&world, &cast).await?;
     cast.consumer.refused(&world, &cast.vpc, "a", &[REFUSAL]).await.map(drop)
@@ -196,8 +196,8 @@ pub(crate) async fn target_removed(world: Arc<World>) -> Outcome {
     let group = &cast.network.export;
     let place = &cast.network.api;
     let hears = |kinds: &[&str]| {
-        let wanted: Vec<String> = kinds.iter().map(|kind| format!("{group}/{kind}")).collect();
-        move |found: &Value| reviewed_kinds(found) == wanted
+        let expected: Vec<String> = kinds.iter().map(|kind| format!("{group}/{kind}")).collect();
+        move |found: &Value| reviewed_kinds(found) == expected
     };
     world.until_configured(place, "both kinds are reviewed", hears(&["regions", "vpcs"])).await?;
     let one = rule("machines", &cast.vm, &both[..1]);
@@ -213,17 +213,17 @@ pub(crate) async fn restarts(world: Arc<World>) -> Outcome {
     let storage = world.provider("providers:storage", "storage.example.com", kinds).await?;
     tokio::try_join!(world.bind_depguard(&compute), world.bind_depguard(&storage))?;
     let vm = compute.kind("VirtualMachine")?;
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for number in 0..KINDS {
         let disk = storage.kind(&format!("Disk{number}"))?;
-        wanted.push(format!("{}/{}", disk.group, disk.plural));
+        expected.push(format!("{}/{}", disk.group, disk.plural));
         let rule = rule(&format!("disk-{number}"), &vm, &[(&disk, ".spec.disk.name")]);
         world.add_rule(&compute, &rule).await?;
     }
-    wanted.sort();
+    expected.sort();
     let mut depguard = Depguard::prepare(&world).await?;
     depguard.start_controller().await?;
-    let all = |found: &Value| reviewed_kinds(found) == wanted;
+    let all = |found: &Value| reviewed_kinds(found) == expected;
     world.until_configured(&storage.api, "all kinds are reviewed", all).await?;
 
     let over = AtomicBool::new(false);

@@ -186,9 +186,9 @@ pub(crate) async fn definition(world: Arc<World>) -> Outcome {
     printed.is(ExitStatus::Well, &[&name])?;
     // Other definitions of the cluster belong to other worlds.
     let printed: Vec<Value> = serde_saphyr::from_multiple(&printed.out)?;
-    let named = |wanted: &str| {
-        let found = printed.iter().find(|object| object["metadata"]["name"] == wanted);
-        found.ok_or_else(|| Stop::failed(format!("`suggest` printed no {wanted}")))
+    let named = |name: &str| {
+        let found = printed.iter().find(|object| object["metadata"]["name"] == name);
+        found.ok_or_else(|| Stop::failed(format!("`suggest` printed no {name}")))
     };
     world.grant_reading(named(&format!("depguard-webhook-definition-{name}"))?).await?;
     world.add_rule(&cast.compute, named(&format!("definition-{name}"))?).await?;

@@ -106,7 +106,7 @@ async fn bind(api: &Api, name: &str, role: &str) -> Outcome {
 }
 
 /// Waits until the reference's webhook may, or may not, list Secrets in the consumer's workspace.
-async fn until(world: &World, cast: &Cast, wanted: bool) -> Outcome {
+async fn until(world: &World, cast: &Cast, expected: bool) -> Outcome {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
         "spec": {
@@ -116,7 +116,7 @@ async fn until(world: &World, cast: &Cast, wanted: bool) -> Outcome {
     });
     eventually("the old webhook's right is as it should be", world.patience(), async || {
         let answer = cast.consumer.api.post(REVIEWS, &review).await?.ok()?;
-        ensure(answer["status"]["allowed"] == wanted, || format!("allowed: {}", answer["status"]))
+        ensure(answer["status"]["allowed"] == expected, || format!("allowed: {}", answer["status"]))
     })
     .await
 }

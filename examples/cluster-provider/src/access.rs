@@ -5,11 +5,11 @@
 //! controllers do the rest: labels, `clusterRef`, `ttl`, and the phase `Pending`, at first and after each change.
 
 mod credentials;
+mod desired_objects;
 mod objects;
 mod refusal;
 mod secret;
 mod status;
-mod wanted;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +31,10 @@ use crate::workspaces::{Workspace, Workspaces};
 use crate::{Result, reconcile};
 
 use credentials::{Door, Token};
+use desired_objects::{DesiredObjects, Identity};
 use objects::Objects;
 use secret::{Slot, new_token};
 use status::{Grant, Halt, Step, status};
-use wanted::{Identity, Wanted};
 
 /// Lifetime of a token, unless the server shortens it.
 pub const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -111,14 +111,14 @@ impl Access {
 
     /// Grants a request, or reports why not.
     async fn answer(&self, request: &AccessRequest) -> Result<Action> {
-        let asked = refusal::token(&request.spec).and_then(|asked| Wanted::new(asked, &self.identity(request)));
+        let asked = refusal::token(&request.spec).and_then(|asked| DesiredObjects::new(asked, &self.identity(request)));
         if asked.is_ok() && !holds(request) {
             self.platform.hold(request).await?;
             return Ok(Action::await_change());
         }
         let mut step = Step::Request;
         let came_to = match asked {
-            Ok(wanted) => self.grant(request, &wanted, &mut step).await,
+            Ok(desired) => self.grant(request, &desired, &mut step).await,
             Err(refusal) => Err(refusal.into()),
         };
         if holds(request) && matches!(came_to, Err(Halt::Denied(_) | Halt::Gone { .. })) {
@@ -158,13 +158,13 @@ impl Access {
         Ok(())
     }
 
-    async fn grant(&self, request: &AccessRequest, wanted: &Wanted, step: &mut Step) -> Result<Grant, Halt> {
+    async fn grant(&self, request: &AccessRequest, desired: &DesiredObjects, step: &mut Step) -> Result<Grant, Halt> {
         *step = Step::Cluster;
         let (cluster, workspace) = self.workspace(request).await?;
         *step = Step::Permissions;
         let identity = self.identity(request);
         let client = self.workspaces.client(&workspace)?;
-        let account_uid = Objects::new(client.clone(), &self.platform, &identity).bring(wanted).await?;
+        let account_uid = Objects::new(client.clone(), &self.platform, &identity).bring(desired).await?;
         *step = Step::Kubeconfig;
         let door = Door {
             cluster: format!("{}/{}", cluster.namespace(), cluster.name()),

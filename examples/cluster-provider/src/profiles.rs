@@ -62,11 +62,11 @@ async fn one(config: Arc<WorkspaceProviderConfig>, platform: Arc<Platform>) -> R
     let failures: Vec<_> = failures.into_iter().filter_map(Result::err).map(|error| error.in_full()).collect();
     say(&mut status, &config, OFFERED, "AsConfigured", "CannotOffer", &failures);
 
-    let wanted: Vec<_> = match config.is_terminating() {
+    let desired: Vec<_> = match config.is_terminating() {
         true => Vec::new(),
         false => config.spec.profiles.iter().map(|profile| name_of(&platform, &profile.name)).collect(),
     };
-    let kept = withdraw_others(&platform, &config, &wanted).await?;
+    let kept = withdraw_others(&platform, &config, &desired).await?;
     say(&mut status, &config, REMOVED, "NoneLeft", "StillUsed", &kept);
     if config.is_terminating() && kept.is_empty() {
         platform.release(&config).await?;
@@ -117,14 +117,14 @@ async fn offer(platform: &Platform, config: &WorkspaceProviderConfig, profile: &
 async fn withdraw_others(
     platform: &Platform,
     config: &WorkspaceProviderConfig,
-    wanted: &[String],
+    desired: &[String],
 ) -> Result<Vec<String>> {
     let profiles: Api<ClusterProfile> = platform.all();
     let own = ListParams::default().labels(&format!("{MANAGED_BY}={}", platform.provider()));
     let found = profiles.list(&own).await.map_err(Error::api("list ClusterProfiles"))?;
     let mut kept = Vec::new();
     let others = |profile: &&ClusterProfile| {
-        is_of(platform, config, profile) && !wanted.iter().any(|name| name == profile.name())
+        is_of(platform, config, profile) && !desired.iter().any(|name| name == profile.name())
     };
     for profile in found.items.iter().filter(others) {
         match profiles.delete(profile.name(), &DeleteParams::default()).await {

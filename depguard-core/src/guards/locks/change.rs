@@ -222,7 +222,7 @@ fn collect<'de>(
             let mut index = 0;
             while more {
                 match segment {
-                    Segment::Index(wanted) if *wanted == index => collect(json, rest, at, found)?,
+                    Segment::Index(number) if *number == index => collect(json, rest, at, found)?,
                     Segment::Wildcard => {
                         at.push(Step::Index(index));
                         collect(json, rest, at, found)?;

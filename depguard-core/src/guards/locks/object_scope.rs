@@ -76,18 +76,18 @@ impl ObjectScope {
 
     /// Returns the reads that show if the object is torn down.
     pub(super) fn ask_teardown(&mut self) -> Vec<Around> {
-        let mut wanted = Vec::new();
+        let mut reads = Vec::new();
         if let teardown::TeardownVerdict::Unknown(scopes) = self.scopes.namespace_verdict(self.namespace.as_ref()) {
             for scope in scopes {
                 if self.scopes.ask(&scope) {
-                    wanted.push(Around::Scope(scope));
+                    reads.push(Around::Scope(scope));
                 }
             }
         }
         if self.cluster.is_some() {
-            wanted.extend(self.ask_bindings());
+            reads.extend(self.ask_bindings());
         }
-        wanted
+        reads
     }
 
     fn ask_bindings(&mut self) -> Vec<Around> {
@@ -101,11 +101,11 @@ impl ObjectScope {
     /// Requests these reads. `purpose` turns each into a purpose of the desk's owner.
     pub(super) fn send<T>(
         &self,
-        wanted: impl IntoIterator<Item = Around>,
+        reads: impl IntoIterator<Item = Around>,
         desk: &mut RequestQueue<T>,
         purpose: fn(Around) -> T,
     ) {
-        for around in wanted {
+        for around in reads {
             let path = match &around {
                 Around::Scope(scope) => scope.path(),
                 Around::Bindings => self.bindings.next(),

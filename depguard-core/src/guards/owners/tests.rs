@@ -85,9 +85,9 @@ fn that_what_it_owns_stays_is_noted_on_it_before_it_goes() {
             assert_eq!(send.path, "/apis/globalowner.metacontroller.io/v1alpha1/globalowners/a");
             serde_json::from_slice::<Value>(&send.body).unwrap()["metadata"].clone()
         });
-        let wanted = written.map(|value| json!({"uid": "o-1", "annotations": {CASCADE_ANNOTATION: value}}));
-        assert_eq!(body, wanted, "{options} {annotations}");
-        if wanted.is_some() {
+        let expected = written.map(|value| json!({"uid": "o-1", "annotations": {CASCADE_ANNOTATION: value}}));
+        assert_eq!(body, expected, "{options} {annotations}");
+        if expected.is_some() {
             let decide = |answer: Option<Answer<'_>>| {
                 let mut evaluation = begin();
                 answer.into_iter().for_each(|answer| evaluation.answer(answer));

@@ -289,7 +289,7 @@ impl EdgeMatcher {
     fn holds(&self, edge: &Edge, item: &Item<'_, '_>, at: Indices) -> bool {
         let Some(when) = &edge.when else { return true };
         let value = self.when.and_then(|beside| beside.value(item, at));
-        value.is_some_and(|value| when.values.iter().any(|wanted| wanted == value))
+        value.is_some_and(|value| when.values.iter().any(|accepted| accepted == value))
     }
 
     /// Returns the target of a reference by name; `None` if the reference doesn't count, or names another kind than

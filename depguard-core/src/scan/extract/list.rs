@@ -13,51 +13,51 @@ pub(super) fn read<'de>(
     mut hits: Option<Hits<'_>>,
     mut each: impl FnMut(&Item<'_, 'de>),
 ) -> Result<Page, PageError> {
-    let mut walk = Visitor::new(tree, Json::new(bytes));
+    let mut visitor = Visitor::new(tree, Json::new(bytes));
     let (mut page, mut items_seen) = (None, false);
-    let Value::Map = walk.json().value()? else { return Err(walk.json().expected("a list of objects").into()) };
-    let mut next = walk.json().first_key()?;
+    let Value::Map = visitor.json().value()? else { return Err(visitor.json().expected("a list of objects").into()) };
+    let mut next = visitor.json().first_key()?;
     while let Some(key) = next {
         // If the key stood twice, nobody could tell which value counts.
         match &*key.bytes()? {
-            b"items" if items_seen => return Err(walk.json().expected("`items` once").into()),
-            b"metadata" if page.is_some() => return Err(walk.json().expected("`metadata` once").into()),
+            b"items" if items_seen => return Err(visitor.json().expected("`items` once").into()),
+            b"metadata" if page.is_some() => return Err(visitor.json().expected("`metadata` once").into()),
             b"items" => {
                 items_seen = true;
-                items(&mut walk, hits.as_mut(), &mut each)?;
+                items(&mut visitor, hits.as_mut(), &mut each)?;
             }
-            b"metadata" => page = Some(metadata(walk.json())?),
-            _ => walk.json().skip()?,
+            b"metadata" => page = Some(metadata(visitor.json())?),
+            _ => visitor.json().skip()?,
         }
-        next = walk.json().next_key()?;
+        next = visitor.json().next_key()?;
     }
-    walk.json().finish()?;
+    visitor.json().finish()?;
     if items_seen { Ok(page.unwrap_or_default()) } else { Err(PageError::NoItems) }
 }
 
 fn items<'de>(
-    walk: &mut Visitor<'_, 'de>,
+    visitor: &mut Visitor<'_, 'de>,
     mut hits: Option<&mut Hits<'_>>,
     each: &mut impl FnMut(&Item<'_, 'de>),
 ) -> Result<(), Malformed> {
-    match walk.json().value()? {
+    match visitor.json().value()? {
         Value::List => {}
         // Go writes an empty slice as `null`.
         Value::Null => return Ok(()),
-        _ => return Err(walk.json().expected("a list of objects")),
+        _ => return Err(visitor.json().expected("a list of objects")),
     }
-    let mut more = walk.json().first_element();
+    let mut more = visitor.json().first_element();
     let mut likely = false;
     while more {
         match &mut hits {
             None => {
-                walk.object()?;
-                hand_out(walk, each)?;
+                visitor.object()?;
+                hand_out(visitor, each)?;
             }
             // The next item is most likely like the previous one.
-            Some(hits) => likely = search(walk, hits, likely, each)?,
+            Some(hits) => likely = search(visitor, hits, likely, each)?,
         }
-        more = walk.json().next_element()?;
+        more = visitor.json().next_element()?;
     }
     Ok(())
 }
@@ -65,35 +65,35 @@ fn items<'de>(
 /// Hands out the next item if a hit lies in it, and returns true in that case. If a hit is likely, the item is read
 /// right away; otherwise the item is first skipped.
 fn search<'de>(
-    walk: &mut Visitor<'_, 'de>,
+    visitor: &mut Visitor<'_, 'de>,
     hits: &mut Hits<'_>,
     likely: bool,
     each: &mut impl FnMut(&Item<'_, 'de>),
 ) -> Result<bool, Malformed> {
-    let start = walk.json().clone();
-    let Value::Map = start.clone().value()? else { return Err(walk.json().expected("an object")) };
+    let start = visitor.json().clone();
+    let Value::Map = start.clone().value()? else { return Err(visitor.json().expected("an object")) };
     // An unreadable item is no error, unless a hit lies in it.
-    let is_read = likely && walk.object().is_ok();
+    let is_read = likely && visitor.object().is_ok();
     if !is_read {
-        *walk.json() = start.clone();
-        walk.json().skip()?;
+        *visitor.json() = start.clone();
+        visitor.json().skip()?;
     }
-    let hit = hits.is_within(start.end()..walk.json().end());
+    let hit = hits.is_within(start.end()..visitor.json().end());
     if hit {
         if !is_read {
-            *walk.json() = start;
-            walk.object()?;
+            *visitor.json() = start;
+            visitor.object()?;
         }
-        hand_out(walk, each)?;
+        hand_out(visitor, each)?;
     }
     Ok(hit)
 }
 
 /// Hands out the item that was read last.
-fn hand_out<'de>(walk: &mut Visitor<'_, 'de>, each: &mut impl FnMut(&Item<'_, 'de>)) -> Result<(), Malformed> {
-    let item = Item { found: walk.found() };
+fn hand_out<'de>(visitor: &mut Visitor<'_, 'de>, each: &mut impl FnMut(&Item<'_, 'de>)) -> Result<(), Malformed> {
+    let item = Item { found: visitor.found() };
     if item.name().is_empty() {
-        return Err(walk.json().expected("a metadata.name in the object before"));
+        return Err(visitor.json().expected("a metadata.name in the object before"));
     }
     each(&item);
     Ok(())

@@ -103,7 +103,7 @@ impl<'l, 'de> Visitor<'l, 'de> {
         let mut more = self.json.first_element();
         let mut index = 0;
         while more {
-            let indexed = node.indexed.iter().find(|(wanted, _)| *wanted == index).map(|(_, child)| (*child, at));
+            let indexed = node.indexed.iter().find(|(position, _)| *position == index).map(|(_, child)| (*child, at));
             let each = node.each.map(|child| (child, at));
             self.each([indexed, each, node.any.map(|child| (child, at.and(index)))])?;
             index += 1;

@@ -87,7 +87,7 @@ pub(crate) fn named(dependency: &Value, object: &Value) -> Option<Vec<NamedObjec
         };
         let said = field["namespace"].as_str().map(str::to_owned).or_else(|| part("namespace"));
         let own = object["metadata"]["namespace"].as_str().map(str::to_owned);
-        let absent_or = |said: Option<String>, wanted: &Value| said.is_none_or(|said| *wanted == said);
+        let absent_or = |said: Option<String>, expected: &Value| said.is_none_or(|said| *expected == said);
         let group = |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
         let of_version = beside(&field["apiVersionPath"]).filter(|said| !said.is_empty());
         let is_kind = absent_or(part("group"), &dependency["group"])
@@ -209,15 +209,15 @@ fn cut(pattern: &str, replacement: Option<&str>, text: &str) -> Option<String> {
 pub(crate) fn selects(selector: &Value, labels: &Map<String, Value>) -> Option<bool> {
     let Value::Object(map) = selector else { return selector.is_null().then_some(false) };
     let is_selector = map.keys().all(|key| key == "matchLabels" || key == "matchExpressions");
-    let all = |wanted: &Map<String, Value>| {
-        let strings = wanted.values().all(Value::is_string);
-        strings.then(|| wanted.iter().all(|(key, value)| labels.get(key) == Some(value)))
+    let all = |required: &Map<String, Value>| {
+        let strings = required.values().all(Value::is_string);
+        strings.then(|| required.iter().all(|(key, value)| labels.get(key) == Some(value)))
     };
     if !is_selector {
         return all(map);
     }
     let mut selected = match map.get("matchLabels") {
-        Some(Value::Object(wanted)) => all(wanted)?,
+        Some(Value::Object(required)) => all(required)?,
         _ => true,
     };
     for expression in map.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {

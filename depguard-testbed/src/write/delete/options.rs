@@ -126,20 +126,20 @@ impl DeleteOptions {
     pub(super) fn with_finalizer(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let has = |name: &str, object: &Value| finalizers(object).iter().any(|finalizer| finalizer == name);
-        let wanted = self.propagation.unwrap_or_else(|| Propagation::from_options(&object)).finalizer();
-        for finalizer in [FOREGROUND, ORPHAN].into_iter().filter(|finalizer| Some(*finalizer) != wanted) {
+        let chosen = self.propagation.unwrap_or_else(|| Propagation::from_options(&object)).finalizer();
+        for finalizer in [FOREGROUND, ORPHAN].into_iter().filter(|finalizer| Some(*finalizer) != chosen) {
             crate::protocol::json::remove_finalizer(&mut object, finalizer);
         }
-        if let Some(wanted) = wanted.filter(|wanted| !has(wanted, &object)) {
-            crate::protocol::json::add_finalizer(&mut object, wanted);
+        if let Some(chosen) = chosen.filter(|chosen| !has(chosen, &object)) {
+            crate::protocol::json::add_finalizer(&mut object, chosen);
         }
         object
     }
 
     pub(super) fn check(&self, act: &Act<'_>, name: &str, object: &Value) -> ApiResult<()> {
-        let conflict = |what: &str, wanted: &str, is: &str, so: &str| {
+        let conflict = |what: &str, expected: &str, is: &str, so: &str| {
             let why =
-                format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). {so}");
+                format!("the {what} in the precondition ({expected}) does not match the {what} in record ({is}). {so}");
             Err(ApiError::conflict(&act.resource.group, &act.resource.kind, name, &why))
         };
         let is = |pointer| text(object, pointer).unwrap_or_default();

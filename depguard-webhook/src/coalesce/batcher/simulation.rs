@@ -233,9 +233,9 @@ impl World {
         let mut served: Vec<u8> = [&self.selectors[..], &batcher.waiting].concat();
         served.extend(&batcher.queued);
         for scan in &self.scans {
-            let wanted =
+            let awaited =
                 scan.sent.as_ref().map_or(!batcher.waiting.is_empty(), |sent| self.members(sent).next().is_some());
-            assert!(wanted, "a scan that nobody waits for was not given up");
+            assert!(awaited, "a scan that nobody waits for was not given up");
             served.extend(scan.sent.iter().flat_map(|sent| self.members(sent)));
             if let (Some(sent), Scan::Running(_, members)) = (&scan.sent, &batcher.scan) {
                 assert!(members.iter().all(|who| sent.members.contains(who)), "somebody joined a list that had begun");

@@ -26,18 +26,18 @@ struct Listener {
 impl Proxy {
     /// Adapts the listeners to these Services, EndpointSlices and pods.
     pub(super) async fn follow(&mut self, services: &[Value], slices: &[Value], pods: &Pods) -> Outcome {
-        let mut wanted = BTreeMap::new();
+        let mut desired = BTreeMap::new();
         for service in services {
             let Some(address) = service["spec"]["clusterIP"].as_str().filter(|address| *address != "None") else {
                 continue;
             };
             for port in service["spec"]["ports"].as_array().into_iter().flatten() {
                 let number = port["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or_default();
-                wanted.insert((address.to_owned(), number), ready(service, &port["name"], slices, pods));
+                desired.insert((address.to_owned(), number), ready(service, &port["name"], slices, pods));
             }
         }
-        self.listening.retain(|at, _| wanted.contains_key(at));
-        for (at, ready) in wanted {
+        self.listening.retain(|at, _| desired.contains_key(at));
+        for (at, ready) in desired {
             match self.listening.get(&at) {
                 Some(listening) => *listening.ready.lock().unwrap_or_else(PoisonError::into_inner) = ready,
                 None => {

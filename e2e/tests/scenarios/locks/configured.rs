@@ -10,14 +10,14 @@ use super::guarded;
 use crate::eviction::{create_pods, pods};
 
 /// Waits until exactly these operations are reviewed.
-async fn until_reviewed(world: &World, cast: &Cast, wanted: &[(&str, &Resource)]) -> Outcome {
-    let mut wanted: Vec<String> =
-        wanted.iter().map(|(operation, kind)| format!("{operation} {}/{}", kind.group, kind.plural)).collect();
-    wanted.sort();
+async fn until_reviewed(world: &World, cast: &Cast, kinds: &[(&str, &Resource)]) -> Outcome {
+    let mut expected: Vec<String> =
+        kinds.iter().map(|(operation, kind)| format!("{operation} {}/{}", kind.group, kind.plural)).collect();
+    expected.sort();
     eventually("what is reviewed is what locks name", world.patience(), async || {
         // A single provider offers the locked kinds.
         let found = world.reviewed_for_locks(&cast.compute).await?;
-        ensure(found == wanted, || format!("{found:?} are reviewed, and not {wanted:?}"))
+        ensure(found == expected, || format!("{found:?} are reviewed, and not {expected:?}"))
     })
     .await
 }

@@ -1,13 +1,13 @@
-//! Objects of a request in its cluster: creates the wanted ones, and deletes those that are no longer wanted.
+//! Objects of a request in its cluster: creates the desired ones, and deletes those that are no longer desired.
 
 use kube_client::core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube_client::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, Status};
 use kube_client::{Api, Client};
 use serde_json::{Value, json};
 
+use super::desired_objects::{DesiredObjects, Identity, Kind, Object};
 use super::refusal::Refusal;
 use super::status::Halt;
-use super::wanted::{Identity, Kind, Object, Wanted};
 use crate::platform::{Platform, says_gone};
 use crate::{Error, Result};
 
@@ -26,15 +26,15 @@ impl<'a> Objects<'a> {
         Self { client, platform, identity }
     }
 
-    /// Deletes unwanted objects, and then creates the wanted ones. So no revoked right waits for a new right that can't
+    /// Deletes the objects that are no longer desired, and then creates the desired ones. So no revoked right waits for a new right that can't
     /// be granted yet. Returns the UID of the ServiceAccount.
-    pub(super) async fn bring(&self, wanted: &Wanted) -> Result<String, Halt> {
-        self.keep(Some(wanted)).await?;
-        for namespace in &wanted.namespaces {
+    pub(super) async fn bring(&self, desired: &DesiredObjects) -> Result<String, Halt> {
+        self.keep(Some(desired)).await?;
+        for namespace in &desired.namespaces {
             self.bring_namespace(namespace).await?;
         }
         let mut account = None;
-        for object in &wanted.objects {
+        for object in &desired.objects {
             let found = self.bring_object(object).await?;
             account = account.or(found.metadata.uid.filter(|_| object.kind == Kind::ServiceAccount));
         }
@@ -65,33 +65,33 @@ impl<'a> Objects<'a> {
         }
     }
 
-    async fn bring_object(&self, wanted: &Object) -> Result<DynamicObject, Halt> {
-        let api = self.api(wanted.kind, wanted.namespace.as_deref());
-        let doing = |verb: &str| format!("{verb} {} in the cluster", shown(wanted));
-        let Some(found) = api.get_opt(&wanted.name).await.map_err(Error::api(doing("read")))? else {
-            let created = api.create(&PostParams::default(), &self.manifest(wanted)).await;
-            return created.map_err(|error| self.not_written(wanted, doing("make"), error));
+    async fn bring_object(&self, desired: &Object) -> Result<DynamicObject, Halt> {
+        let api = self.api(desired.kind, desired.namespace.as_deref());
+        let doing = |verb: &str| format!("{verb} {} in the cluster", shown(desired));
+        let Some(found) = api.get_opt(&desired.name).await.map_err(Error::api(doing("read")))? else {
+            let created = api.create(&PostParams::default(), &self.manifest(desired)).await;
+            return created.map_err(|error| self.not_written(desired, doing("make"), error));
         };
         if label(&found) != Some(self.identity.as_str()) {
-            return Err(Refusal::Taken { kind: wanted.kind.name(), name: full_name(wanted) }.into());
+            return Err(Refusal::Taken { kind: desired.kind.name(), name: full_name(desired) }.into());
         }
         if found.metadata.deletion_timestamp.is_some() {
-            let message = format!("{} is being deleted in the cluster; the provider creates it again", shown(wanted));
+            let message = format!("{} is being deleted in the cluster; the provider creates it again", shown(desired));
             return Err(Halt::Waits { reason: "BeingDeleted", message });
         }
-        let fields = wanted.content.as_object().into_iter().flatten();
+        let fields = desired.content.as_object().into_iter().flatten();
         if fields.into_iter().all(|(field, value)| found.data.get(field) == Some(value)) {
             return Ok(found);
         }
-        let mut patch = wanted.content.clone();
+        let mut patch = desired.content.clone();
         patch["metadata"] = json!({"resourceVersion": found.metadata.resource_version});
-        let patched = api.patch(&wanted.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        patched.map_err(|error| self.not_written(wanted, doing("write"), error))
+        let patched = api.patch(&desired.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.map_err(|error| self.not_written(desired, doing("write"), error))
     }
 
     /// Returns the reason to halt after the cluster did not accept an object.
-    fn not_written(&self, wanted: &Object, doing: String, error: kube_client::Error) -> Halt {
-        match (status_of(&error), &wanted.namespace) {
+    fn not_written(&self, desired: &Object, doing: String, error: kube_client::Error) -> Halt {
+        match (status_of(&error), &desired.namespace) {
             (Some(Status { code: 404, .. }), Some(namespace)) => Halt::Waits {
                 reason: "NamespaceMissing",
                 message: format!(
@@ -100,21 +100,21 @@ impl<'a> Objects<'a> {
                 ),
             },
             (Some(Status { code: 400 | 422, message, .. }), _) => {
-                let (kind, name) = (wanted.kind.name(), full_name(wanted));
+                let (kind, name) = (desired.kind.name(), full_name(desired));
                 Refusal::Rejected { kind, name, message: message.clone() }.into()
             }
             _ => Error::api(doing)(error).into(),
         }
     }
 
-    /// Deletes the objects that were made for the request, except the wanted ones.
-    async fn keep(&self, wanted: Option<&Wanted>) -> Result<()> {
+    /// Deletes the objects that were made for the request, except the desired ones.
+    async fn keep(&self, desired: Option<&DesiredObjects>) -> Result<()> {
         let ours = ListParams::default().labels(&format!("{ACCESS}={}", self.identity.as_str()));
         for kind in Kind::ALL {
             let doing = format!("list {}s in the cluster", kind.name());
             for found in self.api(kind, None).list(&ours).await.map_err(Error::api(doing))? {
                 let ObjectMeta { name: Some(name), namespace, uid, .. } = found.metadata else { continue };
-                if wanted.is_some_and(|wanted| wanted.has(kind, namespace.as_deref(), &name)) {
+                if desired.is_some_and(|desired| desired.has(kind, namespace.as_deref(), &name)) {
                     continue;
                 }
                 let only_it = Preconditions { uid, resource_version: None };
@@ -130,20 +130,20 @@ impl<'a> Objects<'a> {
         Ok(())
     }
 
-    fn manifest(&self, wanted: &Object) -> DynamicObject {
+    fn manifest(&self, desired: &Object) -> DynamicObject {
         let mut labels = self.platform.labels();
         labels.insert(ACCESS.to_owned(), self.identity.as_str().to_owned());
         let metadata = ObjectMeta {
-            name: Some(wanted.name.clone()),
-            namespace: wanted.namespace.clone(),
+            name: Some(desired.name.clone()),
+            namespace: desired.namespace.clone(),
             labels: Some(labels),
             ..ObjectMeta::default()
         };
-        let mut data = wanted.content.clone();
-        let group = wanted.kind.group();
+        let mut data = desired.content.clone();
+        let group = desired.kind.group();
         let version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
         data["apiVersion"] = Value::from(version);
-        data["kind"] = Value::from(wanted.kind.name());
+        data["kind"] = Value::from(desired.kind.name());
         DynamicObject { types: None, metadata, data }
     }
 

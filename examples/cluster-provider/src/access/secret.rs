@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::credentials::{ACCOUNT_UID, Door, Token};
+use super::desired_objects::{ACCOUNTS, Identity};
 use super::status::Halt;
-use super::wanted::{ACCOUNTS, Identity};
 use crate::api::{AccessRequest, GROUP, VERSION};
 use crate::platform::{Platform, says_gone};
 use crate::{Error, Result};

@@ -317,8 +317,12 @@ impl<'a> LockSearch<'a> {
     pub(super) fn decide(mut self) -> LockDecision {
         let open: Vec<_> = self.desk.unanswered().filter_map(|asked| self.not_answered(asked)).collect();
         self.problems.extend(open);
-        let names = |wanted: fn(&LockMatch) -> bool| -> Vec<String> {
-            self.found.values().filter(|(_, lock_match)| wanted(lock_match)).map(|(lock, _)| lock.to_string()).collect()
+        let names = |selects: fn(&LockMatch) -> bool| -> Vec<String> {
+            self.found
+                .values()
+                .filter(|(_, lock_match)| selects(lock_match))
+                .map(|(lock, _)| lock.to_string())
+                .collect()
         };
         let forbidding = names(|lock_match| matches!(lock_match, LockMatch::Forbids(_)));
         let tells = !forbidding.is_empty() || !self.problems.is_empty();

@@ -105,7 +105,7 @@ impl World {
 
     /// Returns true if the workspace has an account for a request.
     async fn has_account(&self) -> bool {
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.inside.clone(), wanted::ACCOUNTS);
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.inside.clone(), desired_objects::ACCOUNTS);
         accounts
             .list(&ListParams::default())
             .await

@@ -6,8 +6,8 @@ fn identity() -> Identity {
     Identity::new("dev", "workspaces", "team", "reader")
 }
 
-fn wanted(token: Value) -> Wanted {
-    Wanted::new(&serde_json::from_value(token).unwrap(), &identity()).unwrap()
+fn desired(token: Value) -> DesiredObjects {
+    DesiredObjects::new(&serde_json::from_value(token).unwrap(), &identity()).unwrap()
 }
 
 /// Formats each object as `Kind [namespace/]name`, with `~` for the identity, and with a binding's role for its hash.
@@ -20,13 +20,13 @@ fn lines(token: Value) -> Vec<String> {
         };
         format!("{} {namespace}{name}", object.kind.name())
     };
-    wanted(token).objects.into_iter().map(line).collect()
+    desired(token).objects.into_iter().map(line).collect()
 }
 
 #[test]
 fn a_request_without_permissions_has_an_account_and_nothing_else() {
     assert_eq!(lines(json!({})), ["ServiceAccount cluster-access/~"]);
-    assert_eq!(wanted(json!({})).namespaces, BTreeSet::from(["cluster-access".to_owned()]));
+    assert_eq!(desired(json!({})).namespaces, BTreeSet::from(["cluster-access".to_owned()]));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn each_permission_has_a_role_and_its_binding() {
 fn one_role_has_one_entry() {
     let by = |first: Value, second: Value| {
         let token = json!({"permissions": [first, second]});
-        Wanted::new(&serde_json::from_value(token).unwrap(), &identity()).map_err(|refusal| refusal.to_string())
+        DesiredObjects::new(&serde_json::from_value(token).unwrap(), &identity()).map_err(|refusal| refusal.to_string())
     };
     let role = |name: &str, namespace: &str| json!({"name": name, "namespace": namespace, "rules": []});
     let made_up = format!("{}-1", identity().as_str());
@@ -99,7 +99,7 @@ fn only_namespaces_of_permissions_are_made_and_only_where_that_is_wanted() {
         "roleRefs": [{"kind": "Role", "name": "r", "namespace": "referred"}],
     });
     let namespaces = ["apps", "cluster-access"].map(str::to_owned);
-    assert_eq!(wanted(token).namespaces, BTreeSet::from(namespaces));
+    assert_eq!(desired(token).namespaces, BTreeSet::from(namespaces));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn rules_are_handed_on_as_they_are() {
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [], "verbs": ["get", "list"]},
         {"nonResourceURLs": ["/version"], "verbs": ["get"]},
     ]}]});
-    let role = wanted(token).objects.into_iter().find(|object| object.kind == Kind::ClusterRole).unwrap();
+    let role = desired(token).objects.into_iter().find(|object| object.kind == Kind::ClusterRole).unwrap();
     let rules = json!([
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},
         {"nonResourceURLs": ["/version"], "verbs": ["get"]},
@@ -119,7 +119,7 @@ fn rules_are_handed_on_as_they_are() {
 #[test]
 fn a_binding_binds_the_account_to_its_role() {
     let token = json!({"roleRefs": [{"kind": "Role", "name": "r", "namespace": "apps"}]});
-    let binding = wanted(token).objects.pop().unwrap();
+    let binding = desired(token).objects.pop().unwrap();
     let content = json!({
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
         "subjects": [{"kind": "ServiceAccount", "namespace": "cluster-access", "name": identity().as_str()}],

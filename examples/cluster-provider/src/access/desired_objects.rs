@@ -84,39 +84,39 @@ pub(super) struct Object {
 
 /// Everything that a request asks for in its cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct DesiredObjects {
     /// Namespaces to create if they are missing. They stay after the request, because others may use them.
     pub(super) namespaces: BTreeSet<String>,
     /// Other objects, in the order of their creation.
     pub(super) objects: Vec<Object>,
 }
 
-impl Wanted {
+impl DesiredObjects {
     /// Returns everything that a request asks for. The names in it must have been checked.
     pub(super) fn new(access: &TokenConfig, identity: &Identity) -> Result<Self, Refusal> {
-        let mut wanted = Self { namespaces: BTreeSet::from([ACCOUNTS.to_owned()]), objects: Vec::new() };
-        wanted.add(Kind::ServiceAccount, Some(ACCOUNTS), identity.as_str().to_owned(), json!({}));
+        let mut desired = Self { namespaces: BTreeSet::from([ACCOUNTS.to_owned()]), objects: Vec::new() };
+        desired.add(Kind::ServiceAccount, Some(ACCOUNTS), identity.as_str().to_owned(), json!({}));
         for (index, permission) in access.permissions.iter().enumerate() {
             let Permissions { name, namespace, disable_automatic_namespace_creation: disabled, .. } = permission;
             let name = if name.is_empty() { format!("{}-{index}", identity.as_str()) } else { name.clone() };
             let namespace = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
             if let Some(namespace) = namespace.filter(|_| !disabled) {
-                wanted.namespaces.insert(namespace.to_owned());
+                desired.namespaces.insert(namespace.to_owned());
             }
             let rules: Vec<PolicyRule> = permission.rules.iter().map(plain).collect();
             let kind = if namespace.is_some() { Kind::Role } else { Kind::ClusterRole };
-            if wanted.has(kind, namespace, &name) {
+            if desired.has(kind, namespace, &name) {
                 return Err(Refusal::Twice { field: format!("spec.token.permissions[{index}]"), name });
             }
-            wanted.add(kind, namespace, name.clone(), json!({"rules": rules}));
-            wanted.bind(identity, namespace, &name);
+            desired.add(kind, namespace, name.clone(), json!({"rules": rules}));
+            desired.bind(identity, namespace, &name);
         }
         for reference in &access.role_refs {
             let namespace = Some(reference.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-            wanted.bind(identity, namespace, &reference.name);
+            desired.bind(identity, namespace, &reference.name);
         }
-        wanted.objects.sort_by_key(|object| object.kind);
-        Ok(wanted)
+        desired.objects.sort_by_key(|object| object.kind);
+        Ok(desired)
     }
 
     /// Binds the role of a namespace, or of the whole cluster. A binding's role can't be changed, so the binding's name
@@ -135,7 +135,7 @@ impl Wanted {
         self.add(kind, namespace, name, content);
     }
 
-    /// Returns true if that object is among the wanted ones.
+    /// Returns true if that object is among the desired ones.
     pub(super) fn has(&self, kind: Kind, namespace: Option<&str>, name: &str) -> bool {
         let it = (kind, namespace, name);
         self.objects.iter().any(|object| (object.kind, object.namespace.as_deref(), object.name.as_str()) == it)
