@@ -92,7 +92,9 @@ pub use note::{Note, Opponent, Outcome};
 pub use object_key::{Buckets, Dependent, ObjectKey, RegisterName, Revision};
 pub use register::Register;
 pub use register_write::{RegisterRead, RegisterStep, RegisterWrite, WriteResult};
-pub use wire::RegisterError;
+#[cfg(feature = "schemars")]
+pub use wire::register_schema;
+pub use wire::{KIND, PLURAL, RegisterError};
 
 /// The most intents of one target that a register names one by one; more are covered by one [shared mark](SharedMark).
 pub const MAX_INTENTS: usize = 16;
