@@ -92,9 +92,7 @@ pub use note::{Note, Opponent, Outcome};
 pub use object_key::{Buckets, Dependent, ObjectKey, RegisterName, Revision};
 pub use register::Register;
 pub use register_write::{RegisterRead, RegisterStep, RegisterWrite, WriteResult};
-#[cfg(feature = "schemars")]
-pub use wire::register_schema;
-pub use wire::{KIND, PLURAL, RegisterError};
+pub use wire::RegisterError;
 
 /// The most intents of one target that a register names one by one; more are covered by one [shared mark](SharedMark).
 pub const MAX_INTENTS: usize = 16;

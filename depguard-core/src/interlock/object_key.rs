@@ -50,7 +50,7 @@ pub struct RegisterName {
 }
 
 /// The longest UID and the longest `resourceVersion`, in bytes.
-pub(super) const MAX_OPAQUE: usize = 128;
+const MAX_OPAQUE: usize = 128;
 
 impl Revision {
     /// Reads the UID and the `resourceVersion` of an object.
@@ -102,11 +102,6 @@ impl Buckets {
     /// Returns that number of registers; `None` for zero.
     pub fn new(number: u16) -> Option<Self> {
         NonZeroU16::new(number).map(Self)
-    }
-
-    /// Returns the number of registers.
-    pub fn number(self) -> u16 {
-        self.0.get()
     }
 
     /// Returns the register for the marks about a target.

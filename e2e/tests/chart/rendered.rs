@@ -3,7 +3,6 @@
 use clap::Parser as _;
 use depguard_controller::manifests::{self, File, ReadThrough, Setup};
 use depguard_core::ControlPlane;
-use depguard_core::interlock::Buckets;
 use depguard_e2e::{Outcome, Stop, ensure};
 use depguard_kcp::{Feature, Features};
 use serde_json::{Value, json};
@@ -58,11 +57,11 @@ pub(crate) fn is_rejected(chart: &Chart, values: &str, setting: &str, said: &str
 pub(crate) fn as_printed(chart: &Chart) -> Outcome {
     let setup = Setup::new(ControlPlane::Kubernetes, ReadThrough::FrontProxy);
     printed_for(chart, &[], &setup)?;
-    let all = [r#"enable=["locks", "owners"]"#, r#"compatLockKinds=["pods"]"#, "interlock.registers=16"];
+    let all = [r#"enable=["locks", "owners"]"#, r#"compatLockKinds=["pods"]"#];
     let pods = "pods".parse().map_err(|error| Stop::Failed(format!("{error}")))?;
-    let enable = Features { registers: Buckets::new(16), ..Features::new([Feature::Locks, Feature::Owners], [pods]) };
+    let enable = Features::new([Feature::Locks, Feature::Owners], [pods]);
     printed_for(chart, &all, &Setup { enable: enable.clone(), ..setup.clone() })?;
-    let precreated = [all[0], all[1], all[2], "owners.precreatedRoles=true"];
+    let precreated = [all[0], all[1], "owners.precreatedRoles=true"];
     let setup = Setup { enable, precreated_roles: true, ..setup };
     let objects = chart.objects(NAMESPACE, KUBERNETES, &precreated)?;
     as_many_rights(&objects, &manifests::files(&setup)?)

@@ -103,16 +103,6 @@ pub(crate) const RENDERED: &[Case] = &[
         absent: &[],
     },
     Case {
-        name: "the interlock",
-        control_plane: KUBERNETES,
-        set: &["interlock.registers=16"],
-        expected: &[
-            (D, WEBHOOK, ARGS, r#""--reference-registers=16""#),
-            (D, CONTROLLER, ARGS, r#""--reference-registers=16""#),
-        ],
-        absent: &[],
-    },
-    Case {
         name: "the base URL of kcp, and another export",
         control_plane: KCP,
         set: &[r#"kcp.baseHost="https://kcp.example.com""#, r#"kcp.apiExportName="rules.example.com""#],
