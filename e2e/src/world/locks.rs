@@ -83,11 +83,7 @@ impl Consumer {
     }
 
     async fn create_lock(&self, kind: &str, collection: &str, name: &str, spec: Value) -> Outcome<String> {
-        let lock = json!({
-            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": kind,
-            "metadata": {"name": name}, "spec": spec,
-        });
-        self.api.post(collection, &lock).await?.ok()?;
+        self.api.post(collection, &lock_of(kind, name, spec)).await?.ok()?;
         Ok(format!("{collection}/{name}"))
     }
 
@@ -212,13 +208,22 @@ impl World {
         if reply.is_gone() { Ok(Vec::new()) } else { Ok(reviewed(&reply.ok()?)) }
     }
 
-    /// Removes everything that a scenario with locks may leave in a cluster.
+    /// Removes everything that a scenario with locks may leave in a cluster, and waits until the API server asks no
+    /// webhook about locks any more: otherwise a lock of the next scenario would be reviewed by a webhook that has ended.
     pub(super) async fn clean_locks(&self, admin: &Api) -> Outcome {
-        for configuration in [LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, COMPAT_CONFIGURATION] {
-            admin.delete(configuration).await?;
-        }
+        let probe =
+            lock_of("ClusterObjectLock", "probe", json!({"targets": [{"resource": "configmaps", "name": "a"}]}));
+        // A request that the scenario's controller sent last may write a configuration again, and an API server notices
+        // a removed configuration a moment later.
+        eventually("no configuration about locks is left", self.ring_patience(), async || {
+            for configuration in [LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, COMPAT_CONFIGURATION] {
+                let reply = admin.delete(configuration).await?;
+                ensure(reply.is_gone(), || format!("{configuration} was still there"))?;
+            }
+            admin.post(&format!("{CLUSTER_LOCKS}?dryRun=All"), &probe).await?.ok().map(drop)
+        })
+        .await?;
         for collection in [CLUSTER_LOCKS, TABLES, &format!("{GROUP}/namespaces/{}/objectlocks", self.id)] {
-            // An API server notices a removed configuration a moment later.
             eventually("what is left of locks is removed", self.ring_patience(), async || {
                 admin.delete(collection).await?.ok().map(drop)
             })
@@ -226,6 +231,14 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Builds a lock.
+fn lock_of(kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": kind,
+        "metadata": {"name": name}, "spec": spec,
+    })
 }
 
 /// Returns true if this is the refusal of a lock.
