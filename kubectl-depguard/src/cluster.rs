@@ -4,6 +4,7 @@ pub(crate) mod api_server;
 pub(crate) mod built_in_kinds;
 pub(crate) mod documents;
 pub(crate) mod files;
+pub(crate) mod files_for_server;
 pub(crate) mod kinds;
 pub(crate) mod manifests;
 pub(crate) mod named_objects;

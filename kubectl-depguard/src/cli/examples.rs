@@ -41,6 +41,10 @@ const EXAMPLES: &[Examples] = &[
                 "Check a manifest behind a URL",
                 "curl -fsS https://example.com/app.yaml | kubectl depguard dangling -f rules.yaml -f -",
             ),
+            (
+                "Check what helm renders, with the rules and targets of the cluster",
+                "helm template shop/ | kubectl depguard dangling --live -f -",
+            ),
             ("Print the missing targets", "kubectl depguard dangling -A -o json | jq -r '.dangling[].target.name'"),
         ],
     },

@@ -1,5 +1,7 @@
 //! API server that a command reads with its caller's rights.
 
+mod lookup;
+
 use std::sync::Arc;
 
 use depguard_core::applicability::RuleGrants;
@@ -10,6 +12,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
+pub(crate) use self::lookup::Lookup;
 use crate::cluster::kinds::{KindInfo, Kinds};
 use crate::cluster::rules::{Bound, BoundKind, ReadFailure, Rules};
 use crate::cluster::selection::Selection;
@@ -27,23 +30,13 @@ pub(crate) struct ApiServer {
     bound: OnceCell<(Option<Bound>, Vec<ReadFailure>)>,
 }
 
-/// Result of looking one object up.
-#[derive(Debug, Clone)]
-pub(crate) enum Lookup {
-    Found(Arc<Value>),
-    /// No object of this name exists.
-    Missing,
-    /// The object could not be read, so it is unknown if it exists.
-    Unread(ReadFailure),
-}
-
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const EXPORTS: &str = "/apis/apis.kcp.io/v1alpha2/apiexports";
 const ITSELF: &str = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster";
 const CRD: &str = "CustomResourceDefinition";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Limit on concurrent requests.
-const MAX_CONCURRENT_LISTS: usize = 8;
+pub(crate) const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 impl ApiServer {
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
@@ -87,8 +80,11 @@ impl ApiServer {
         self.endpoint.clone()
     }
 
-    pub(crate) fn default_namespace(&self) -> &str {
-        self.connection.default_namespace()
+    /// Returns the namespace of the kubeconfig's context.
+    pub(crate) fn context_namespace(&self) -> Result<Namespace, Failure> {
+        Namespace::parse(self.connection.default_namespace()).map_err(|why| {
+            Failure::new(format!("the namespace of the kubeconfig's context {why}")).hint("name one with --namespace")
+        })
     }
 
     /// Returns all kinds that the API server serves, the preferred version of each first.
@@ -118,7 +114,7 @@ impl ApiServer {
             let path = &path;
             async move { (endpoint.list_json(path).await, provider) }
         });
-        let lists: Vec<_> = lists.buffered(MAX_CONCURRENT_LISTS).collect().await;
+        let lists: Vec<_> = lists.buffered(MAX_CONCURRENT_REQUESTS).collect().await;
         let mut objects: Vec<Arc<Value>> = Vec::new();
         for (list, provider) in lists {
             let what = provider.map_or("the rules".to_owned(), |(_, name)| format!("the rules of {name}"));
@@ -152,7 +148,7 @@ impl ApiServer {
             (export, name)
         });
         let mut read = Vec::new();
-        for (export, name) in exports.buffered(MAX_CONCURRENT_LISTS).collect::<Vec<_>>().await {
+        for (export, name) in exports.buffered(MAX_CONCURRENT_REQUESTS).collect::<Vec<_>>().await {
             match export {
                 Ok(export) => read.push(export),
                 // The bindings of the export's consumers outlive the export, and the protection does, too.
@@ -219,28 +215,6 @@ impl ApiServer {
         }
     }
 
-    /// Looks an object up: it is missing only if the API server says so of the object, and not of its kind.
-    pub(crate) async fn look_up(
-        &self,
-        kind: &KindInfo,
-        namespace: Option<&Namespace>,
-        name: &str,
-    ) -> Result<Lookup, Failure> {
-        // No object can have a name that is no segment of a path.
-        if name.is_empty() || name.contains(['/', '%']) || matches!(name, "." | "..") {
-            return Ok(Lookup::Missing);
-        }
-        let namespace = namespace.filter(|_| kind.namespaced != Some(false)).map(Namespace::as_str);
-        match self.endpoint().get_json(&kind.path(namespace, Some(name))).await {
-            Ok(object) => Ok(Lookup::Found(Arc::new(object))),
-            Err(why) if why.is_missing(name) => Ok(Lookup::Missing),
-            Err(why) => {
-                let within = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-                refused(format!("{} {name}{within}", kind.gvr.group_resource()), &why).map(Lookup::Unread)
-            }
-        }
-    }
-
     /// Returns true if the API server says that a namespace does not exist; false if the caller may not read the
     /// namespace.
     pub(crate) async fn lacks(&self, namespace: &Namespace) -> Result<bool, Failure> {
@@ -274,7 +248,7 @@ impl ApiServer {
             let path = format!("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/{schema}");
             (self.connection.cluster(&provider).get_json(&path).await, kind)
         });
-        let schemas: Vec<_> = schemas.buffered(MAX_CONCURRENT_LISTS).collect().await;
+        let schemas: Vec<_> = schemas.buffered(MAX_CONCURRENT_REQUESTS).collect().await;
         for (schema, kind) in schemas {
             match schema {
                 Ok(schema) => definitions.push(Arc::new(schema)),
@@ -338,7 +312,7 @@ impl ApiServer {
                 }
             }
         });
-        let lists: Vec<_> = lists.buffered(MAX_CONCURRENT_LISTS).try_collect().await.map_err(failed)?;
+        let lists: Vec<_> = lists.buffered(MAX_CONCURRENT_REQUESTS).try_collect().await.map_err(failed)?;
         let mut kinds = Kinds::default();
         for (group, version, list, unread) in lists {
             if let (Ok(version), Some(list)) = (Version::parse(&version), list) {

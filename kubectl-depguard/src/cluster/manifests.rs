@@ -27,6 +27,16 @@ pub(crate) struct Manifests {
     kinds: Kinds,
     unread: Vec<ReadFailure>,
     remarks: Vec<String>,
+    surroundings: Surroundings,
+}
+
+/// Kinds and rules beside the files.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Surroundings {
+    /// Kinds that an API server serves. A definition in the files counts before them.
+    pub(crate) kinds: Kinds,
+    /// Rules that are not in the files but apply to their objects.
+    pub(crate) rules: Vec<Arc<Value>>,
 }
 
 /// Object of a manifest, with its kind.
@@ -46,23 +56,28 @@ impl Manifests {
         Self::from_records(
             documents.iter().map(|document| ObjectRecord::new(document, &mut names)).collect(),
             namespace,
+            Surroundings::default(),
         )
     }
 
     /// Builds the manifests from files, some of which can't be read or hold no manifests.
-    pub(crate) fn from_files(files: Files, namespace: &Namespace) -> Result<Self, Failure> {
+    pub(crate) fn from_files(files: Files, namespace: &Namespace, surroundings: Surroundings) -> Result<Self, Failure> {
         let Files { records, unread, others } = files;
         let (records, mut remarks) = once(records, namespace);
         let others = others.into_iter().map(|file| format!("skipped the documents of `{file}` that are not manifests"));
         remarks.extend(others);
-        let mut manifests = Self::from_records(records, namespace)?;
+        let mut manifests = Self::from_records(records, namespace, surroundings)?;
         manifests.unread.splice(0..0, unread);
         manifests.remarks.splice(0..0, remarks);
         Ok(manifests)
     }
 
-    fn from_records(records: Vec<ObjectRecord>, namespace: &Namespace) -> Result<Self, Failure> {
-        let mut manifests = Self { kinds: Kinds::with_built_in(), ..Self::default() };
+    fn from_records(
+        records: Vec<ObjectRecord>,
+        namespace: &Namespace,
+        surroundings: Surroundings,
+    ) -> Result<Self, Failure> {
+        let mut manifests = Self { kinds: Kinds::with_built_in(), surroundings, ..Self::default() };
         let mut rules = Vec::new();
         for record in &records {
             let is_known = || record.object_type.api_version == format!("{}/{}", api::GROUP, api::VERSION);
@@ -78,6 +93,9 @@ impl Manifests {
                 Role::Definition => manifests.define(record.to_document()?),
                 Role::Rule | Role::Object => {}
             }
+        }
+        for kind in manifests.surroundings.kinds.iter() {
+            manifests.kinds.learn(kind.clone());
         }
         for rule in rules {
             let value = Arc::new(everywhere_bound(&rule.value));
@@ -161,7 +179,7 @@ impl Manifests {
 
     /// Returns the kinds of the rules' dependents and targets.
     fn ends(&self) -> BTreeSet<GroupResource> {
-        let rules = self.rules.iter().filter_map(|rule| rule.get("spec"));
+        let rules = self.rules.iter().chain(&self.surroundings.rules).filter_map(|rule| rule.get("spec"));
         rules.flat_map(ends_of).filter_map(|end| kind_of(end).map(|gvr| gvr.group_resource())).collect()
     }
 
@@ -397,7 +415,12 @@ mod tests {
         let read = |documents: Vec<Document>| {
             let mut names = SharedNames::default();
             let records = documents.iter().map(|document| ObjectRecord::new(document, &mut names)).collect();
-            Manifests::from_files(Files { records, ..Files::default() }, &Namespace::parse("ns").unwrap()).unwrap()
+            Manifests::from_files(
+                Files { records, ..Files::default() },
+                &Namespace::parse("ns").unwrap(),
+                Surroundings::default(),
+            )
+            .unwrap()
         };
         let same = read(vec![vpc(own.clone(), 1), vpc(own.clone(), 1), vpc(other, 1)]);
         assert_eq!((same.objects().len(), same.remarks().len()), (2, 0));

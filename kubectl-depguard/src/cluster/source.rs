@@ -6,9 +6,9 @@ use depguard_core::model::{GroupResource, Namespace};
 use serde_json::Value;
 
 use crate::cluster::api_server::{ApiServer, Lookup};
-use crate::cluster::files::FileArgs;
+use crate::cluster::files::{FileArgs, Files};
 use crate::cluster::kinds::{KindInfo, Kinds};
-use crate::cluster::manifests::{ManifestObject, Manifests};
+use crate::cluster::manifests::{ManifestObject, Manifests, Surroundings};
 use crate::cluster::rules::{ReadFailure, Rules};
 use crate::cluster::selection::Selection;
 use crate::io::exit::Failure;
@@ -18,7 +18,7 @@ use crate::options::Global;
 /// Manifests or an API server, whichever answers a command's questions.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Manifests(Manifests),
+    Manifests(Box<Manifests>),
     ApiServer(Box<ApiServer>),
 }
 
@@ -38,9 +38,20 @@ impl Source {
             None => Namespace::parse(DEFAULT_NAMESPACE).map_err(Failure::new)?,
         };
         global.refuse_server_flags(READS_FILES)?;
-        let manifests = Manifests::from_files(files.manifests(terminal)?, &fallback)?;
+        let files = files.manifests(terminal)?;
+        Self::from_files(files, &fallback, Surroundings::default(), terminal)
+    }
+
+    /// Sorts what files hold. Objects that name no namespace are in `fallback`.
+    pub(super) fn from_files(
+        files: Files,
+        fallback: &Namespace,
+        surroundings: Surroundings,
+        terminal: &mut Terminal,
+    ) -> Result<Self, Failure> {
+        let manifests = Manifests::from_files(files, fallback, surroundings)?;
         manifests.remarks().iter().try_for_each(|remark| terminal.note(remark))?;
-        Ok(Self::Manifests(manifests))
+        Ok(Self::Manifests(Box::new(manifests)))
     }
 
     /// Returns true if the objects are those of an API server.
@@ -77,13 +88,10 @@ impl Source {
         if let Some(namespace) = &global.namespace {
             return Ok(Some(namespace.clone()));
         }
-        let default = match self {
-            Self::Manifests(_) => DEFAULT_NAMESPACE,
-            Self::ApiServer(live) => live.default_namespace(),
-        };
-        Namespace::parse(default).map(Some).map_err(|why| {
-            Failure::new(format!("the namespace of the kubeconfig's context {why}")).hint("name one with --namespace")
-        })
+        match self {
+            Self::Manifests(_) => Namespace::parse(DEFAULT_NAMESPACE).map(Some).map_err(Failure::new),
+            Self::ApiServer(live) => live.context_namespace().map(Some),
+        }
     }
 
     /// Returns the namespace to search; `None` for all. In files, that is all unless the user asked for one.

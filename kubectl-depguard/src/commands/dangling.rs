@@ -14,11 +14,12 @@ use serde::Serialize;
 use self::coverage::PathCoverage;
 
 use crate::cluster::files::FileArgs;
+use crate::cluster::files_for_server::FilesForServer;
 use crate::cluster::kinds::{KindInfo, resource_name};
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::{Follow, ObjectIdentity, READ_ONE_NAMESPACE, Reference, Scan, Scope};
+use crate::engine::reference_scan::{Follow, Object, ObjectIdentity, READ_ONE_NAMESPACE, Reference, Scan, Scope};
 use crate::io::ci_formats;
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::{CheckFormat, CheckOutputArgs};
@@ -34,6 +35,10 @@ use crate::options::Global;
 /// of the context, or all namespaces with -A, and always the objects without a namespace; with -f, all objects of the
 /// files.
 ///
+/// With -f and --live, a target that the files lack is looked for on the API server, by one request for each. The rules
+/// are those of the files, or the API server's if the files have none. An object that names no namespace is in the one of
+/// -n, or of the context. A target that can't be read is not called missing: the reference could not be checked.
+///
 /// With -l or --field-selector, only references of selected objects are listed. A target counts whether it is selected
 /// or not.
 ///
@@ -47,6 +52,10 @@ pub(crate) struct Args {
     selection: Selection,
     #[command(flatten)]
     output: CheckOutputArgs,
+
+    /// With -f: also look on the API server for targets that the files lack
+    #[arg(long)]
+    live: bool,
 
     /// Also list each path of the rules, with the number of references that it matched
     #[arg(long)]
@@ -97,12 +106,21 @@ struct MissingTarget {
 }
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
-    let source = Source::open(global, &args.files, terminal).await?;
-    let rules = source.rules().await?;
+    let (source, rules, server) = if args.live {
+        let FilesForServer { files, rules, server } = FilesForServer::open(global, &args.files, terminal).await?;
+        (files, rules, Some(server))
+    } else {
+        let source = Source::open(global, &args.files, terminal).await?;
+        let rules = source.rules().await?;
+        (source, rules, None)
+    };
     let namespace = source.scope(global)?;
     let (namespace, selection) = (namespace.as_ref(), Some(&args.selection));
     let scope = Scope { namespace, selection, ..Scope::all(Follow::Targets, READ_ONE_NAMESPACE) };
-    let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
+    let mut scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
+    if let Some(server) = server {
+        scan.look_up_missing(&server, is_meant).await?;
+    }
     let mut report = Report::from_scan(&scan);
     report.locate(&source);
     report.coverage = args.coverage.then(|| coverage::paths(&scan));
@@ -129,9 +147,8 @@ impl Report {
             let (Some(from), Some(applied)) = (scan.objects.get(reference.from), scan.edges.get(reference.edge)) else {
                 continue;
             };
-            let is_meant = (from.inside || from.namespace().is_none()) && from.selected;
             let is_by_name = matches!(applied.edge.reference, RuleReference::Field(_) | RuleReference::Fixed(_));
-            if !(is_meant && is_by_name) {
+            if !(is_meant(from) && is_by_name) {
                 continue;
             }
             if let ReferenceTarget::Unclear { why, .. } = &*reference.means {
@@ -236,6 +253,11 @@ impl MissingTarget {
         }
         Self { object, uid, shown }
     }
+}
+
+/// Returns true if the references of an object are reported.
+fn is_meant(from: &Object) -> bool {
+    (from.inside || from.namespace().is_none()) && from.selected
 }
 
 fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &mut Terminal) -> Result<(), Failure> {

@@ -22,6 +22,7 @@ use crate::io::terminal::{Terminal, Tone};
 mod coverage;
 mod dependents;
 mod labels;
+mod look_up;
 mod plan;
 mod read;
 mod resolve;

@@ -1,5 +1,6 @@
 //! `dangling`, `impact`, `trace` and `unused`: references between objects, in files and on API servers.
 
+mod beside_a_server;
 pub(crate) mod files;
 mod live;
 mod passed_over;

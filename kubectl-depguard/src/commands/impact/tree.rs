@@ -93,7 +93,7 @@ mod tests {
         let document = |value: Value| Document { value: Arc::new(value), origin: Origin { file: "f".into(), line: 1 } };
         let namespace = Namespace::parse("ns").unwrap();
         let documents: Vec<_> = [rule].into_iter().chain(nodes).map(document).collect();
-        let source = Source::Manifests(Manifests::new(&documents, &namespace).unwrap());
+        let source = Source::Manifests(Box::new(Manifests::new(&documents, &namespace).unwrap()));
         let scope = Scope::all(Follow::Dependents, "");
         let (terminal, _) = Terminal::captured("");
         Scan::read(&source, &source.rules().await.unwrap(), scope, &[], &terminal).await.unwrap()

@@ -78,7 +78,7 @@ pub(crate) async fn run(
         single.iter().for_each(|single| coverage.add(single));
     }
     let dependents = rules.parsed().flatten().map(|rule| rule.dependent().gvr.clone()).collect();
-    let source = Source::Manifests(manifests);
+    let source = Source::Manifests(Box::new(manifests));
     let context = SuiteContext { source, answers, set, overrides, namespace, dependents, file };
     let mut tested = Vec::new();
     for (line, test) in tests {
