@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{ConnectOptions, Connection, Derived, Health, Reflector, ReflectorOptions, WorkspaceLookups};
@@ -14,6 +15,7 @@ use crate::leader::write_permit::WritePermitSource;
 use crate::locks::Locks;
 use crate::owners::Owners;
 use crate::probe::prober::prober;
+use crate::references::References;
 use crate::rules::reconciler::{Failures, Reconciler};
 use crate::rules::runner::RuleRunner;
 use crate::rules::snapshot;
@@ -88,6 +90,8 @@ impl Controller {
             Locks::new(context.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after).run()
         });
         let (prober, probe_handle) = prober(context.resync);
+        let (counted, counts) = watch::channel(Arc::default());
+        let references = References::new(context.clone(), counted);
         let reconciler = Reconciler {
             read_through: config.read_through,
             lookups: WorkspaceLookups::default(),
@@ -95,6 +99,7 @@ impl Controller {
             failures: Failures::new(config.deference),
             written: Derived::default(),
             probe_handle,
+            counts,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,
             context,
@@ -111,6 +116,7 @@ impl Controller {
                 () = following.run() => {}
                 () = async { leftovers.await; pending().await } => {}
                 () = prober.run() => {}
+                () = references.run() => {}
                 () = permit_source.run() => {}
             }
             drop(reflector);

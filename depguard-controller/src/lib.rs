@@ -27,6 +27,9 @@ pub mod owners;
 /// Locks: their webhook configurations, their tables, their status.
 mod locks;
 
+/// References to targets that don't exist: their count for each rule that asks for one.
+mod references;
+
 /// Rules: the plan made from all that is watched, and each rule's status, one file a condition.
 mod rules;
 

@@ -22,7 +22,7 @@ pub use crate::model::names::{LOCK_EXPORT, NAMESPACE, VERSION_ANNOTATION};
 pub use crate::owners::api::AGGREGATE as AGGREGATE_TO_OWNERS;
 pub use depguard_kcp::ReadThrough;
 pub use locks::{compat_crd, lock_crds, lock_export, lock_schemas, tenant_binding};
-pub use rbac::{AGGREGATE, Place, dependents_of, rbac};
+pub use rbac::{AGGREGATE, AGGREGATE_TO_CONTROLLER, Place, dependents_of, rbac, references_of};
 pub use rules::{pack_objects, rule_file, rule_files};
 pub use schema::owner_crds;
 pub use setup::{Identity, Setup};

@@ -7,6 +7,7 @@ pub(crate) mod install_outcome;
 pub(crate) mod install_place;
 pub(crate) mod names;
 pub(crate) mod reference_configuration;
+pub(crate) mod reference_count;
 pub(crate) mod vital_kind;
 pub(crate) mod webhook_configuration;
 pub(crate) mod webhook_target;

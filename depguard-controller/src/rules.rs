@@ -8,4 +8,5 @@ pub(crate) mod resolved_refs;
 pub(crate) mod runner;
 pub(crate) mod snapshot;
 pub(crate) mod status;
+mod targets_exist;
 pub(crate) mod written_rule;

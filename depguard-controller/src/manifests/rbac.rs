@@ -16,10 +16,14 @@ pub(super) use owners::owner_rights;
 /// Label by which a ClusterRole adds to the webhook's rights to list dependents in plain Kubernetes.
 pub const AGGREGATE: &str = "dependencies.opendefense.cloud/aggregate-to-webhook";
 
+/// Label by which a ClusterRole adds to the controller's rights to watch dependents and targets in plain Kubernetes.
+pub const AGGREGATE_TO_CONTROLLER: &str = "dependencies.opendefense.cloud/aggregate-to-controller";
+
 const GROUP: &str = "rbac.authorization.k8s.io";
 pub(super) const CONTROLLER: &str = "depguard-controller";
 pub(super) const WEBHOOK: &str = "depguard-webhook";
 const DEPENDENTS: &str = "depguard-webhook-dependents";
+const REFERENCES: &str = "depguard-controller-references";
 /// Verbs for dependents: a review may list only their cells, and then reads each match on its own.
 const READ: [&str; 2] = ["get", "list"];
 /// Namespace of the Events about objects that are in no namespace.
@@ -73,10 +77,7 @@ pub(super) fn of_rules(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
 /// Returns a ClusterRole that lets the webhook read the dependents of `rules`, and the targets that the rules look for,
 /// in plain Kubernetes. Its label ([`AGGREGATE`]) adds it to the webhook's rights.
 pub fn dependents_of(name: &str, rules: &[Value]) -> Value {
-    let kind = |kind: &Value| {
-        let field = |name: &str| kind.get(name).cloned().unwrap_or_default();
-        allow(field("group"), [field("resource")], &READ)
-    };
+    let kind = |kind: &Value| of_kind(kind, &READ);
     let dependents = rules.iter().filter_map(|rule| rule.pointer("/spec/dependent"));
     let mut granted: Vec<Value> = dependents.map(kind).collect();
     for target in rules.iter().flat_map(dependencies).filter(|dependency| looks_for_targets(dependency)).map(kind) {
@@ -88,7 +89,30 @@ pub fn dependents_of(name: &str, rules: &[Value]) -> Value {
     if rules.iter().any(has_pods_for_targets) {
         granted.push(allow("", ["pods"], &["get"]));
     }
-    with_label(cluster_role(name, Some(&granted)))
+    with_label(cluster_role(name, Some(&granted)), AGGREGATE)
+}
+
+/// Returns a ClusterRole that lets the controller count references to missing targets, in plain Kubernetes: it watches
+/// the dependents of those `rules` that look for targets, and these targets. Its label ([`AGGREGATE_TO_CONTROLLER`]) adds
+/// it to the controller's rights. `None` if no rule looks for targets.
+pub fn references_of(name: &str, rules: &[Value]) -> Option<Value> {
+    let mut granted: Vec<Value> = Vec::new();
+    for rule in rules.iter().filter(|rule| dependencies(rule).any(looks_for_targets)) {
+        let targets = dependencies(rule).filter(|dependency| looks_for_targets(dependency));
+        for kind in rule.pointer("/spec/dependent").into_iter().chain(targets) {
+            let right = of_kind(kind, &["list", "watch"]);
+            if !granted.contains(&right) {
+                granted.push(right);
+            }
+        }
+    }
+    (!granted.is_empty()).then(|| with_label(cluster_role(name, Some(&granted)), AGGREGATE_TO_CONTROLLER))
+}
+
+/// Returns the right to the kind that a rule names.
+fn of_kind(kind: &Value, verbs: &[&str]) -> Value {
+    let field = |name: &str| kind.get(name).cloned().unwrap_or_default();
+    allow(field("group"), [field("resource")], verbs)
 }
 
 fn dependencies(rule: &Value) -> impl Iterator<Item = &Value> {
@@ -126,10 +150,13 @@ fn kubernetes() -> Vec<Value> {
     objects.extend(in_namespace(CONTROLLER, NAMESPACE, &of_account(CONTROLLER), &at_home));
     objects.extend(in_namespace(CONTROLLER, EVENTS, &of_account(CONTROLLER), &[allow("", ["events"], &["create"])]));
     objects.extend(granted(WEBHOOK, &of_account(WEBHOOK), &webhook));
-    let sum = json!({"clusterRoleSelectors": [{"matchLabels": {AGGREGATE: "true"}}]});
-    // The control plane fills in the rules: with rules in this object, an apply would empty the role for a moment.
-    objects.push(with(cluster_role(DEPENDENTS, None), "aggregationRule", sum));
-    objects.push(cluster_role_binding(DEPENDENTS, DEPENDENTS, &of_account(WEBHOOK)));
+    for (role, label, account) in [(DEPENDENTS, AGGREGATE, WEBHOOK), (REFERENCES, AGGREGATE_TO_CONTROLLER, CONTROLLER)]
+    {
+        let sum = json!({"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]});
+        // The control plane fills in the rules: with rules in this object, an apply would empty the role for a moment.
+        objects.push(with(cluster_role(role, None), "aggregationRule", sum));
+        objects.push(cluster_role_binding(role, role, &of_account(account)));
+    }
     objects
 }
 
@@ -282,9 +309,9 @@ pub(super) fn cluster_role(name: &str, rules: Option<&[Value]>) -> Value {
     }
 }
 
-fn with_label(mut role: Value) -> Value {
+fn with_label(mut role: Value, label: &str) -> Value {
     if let Some(metadata) = role.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("labels".to_owned(), json!({AGGREGATE: "true"}));
+        metadata.insert("labels".to_owned(), json!({label: "true"}));
     }
     role
 }

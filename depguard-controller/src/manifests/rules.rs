@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use depguard_core::ControlPlane;
 use serde_json::Value;
 
-use crate::manifests::rbac::dependents_of;
+use crate::manifests::rbac::{dependents_of, references_of};
 use crate::manifests::{File, YamlError};
 use crate::packs::RulePack;
 
@@ -27,7 +27,9 @@ pub fn rule_file(pack: &RulePack) -> Result<File, YamlError> {
 pub fn pack_objects(pack: &RulePack) -> Vec<Value> {
     let mut objects = pack.rules();
     if pack.control_plane == ControlPlane::Kubernetes {
+        let counted = references_of(&format!("depguard-controller-{}", pack.name), &objects);
         objects.insert(0, dependents_of(&format!("depguard-webhook-{}", pack.name), &objects));
+        objects.splice(1..1, counted);
     }
     objects
 }

@@ -77,6 +77,13 @@ impl<'a> NamedKinds<'a> {
         (lookup.strategy, lookup.add.map(|path| rule_check::selectable_hint(&self.rule.dependent().gvr, &path)))
     }
 
+    /// Returns true if it is known that the targets of this resource, written with its group, are in no namespace.
+    pub(crate) fn are_cluster_scoped(&self, resource: &str) -> bool {
+        let mut of_resource =
+            self.targets().filter(|(edge, _)| edge.target.gvr.group_resource().to_string() == resource);
+        of_resource.any(|(_, key)| self.facts(key).is_some_and(|facts| !facts.namespaced))
+    }
+
     /// Returns the schema of the dependents, if it is known.
     pub(crate) fn schema(&self) -> Option<&'a Schema> {
         self.facts(self.dependent_key())?.schema.as_ref()

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use depguard_core::rule::RuleKey;
 use depguard_core::{LogicalCluster, api};
-use depguard_kcp::{Derived, Endpoint, ReadThrough, Snapshot, WorkspaceLookups, bundle_expiry};
+use depguard_kcp::{Derived, Endpoint, ReadThrough, Snapshot, WorkspaceLookups, bundle_expiry, latest};
 use futures::StreamExt;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
+use crate::model::reference_count::ReferenceCounts;
 use crate::model::webhook_configuration::Step;
 use crate::probe::prober::{Job, Jobs, Probe, ProbeHandle};
 use crate::rules::plan::{self, ConfigurationPlan, Plan, PlanInput};
@@ -40,6 +42,8 @@ pub(crate) struct Reconciler {
     /// Rules, each parsed once until it is written anew.
     pub(crate) written: Derived<WrittenRule>,
     pub(crate) probe_handle: ProbeHandle,
+    /// Counts of the references whose targets don't exist.
+    pub(crate) counts: watch::Receiver<Arc<ReferenceCounts>>,
     /// Address at which the webhook is probed, instead of the installed one.
     pub(crate) probe_address: Option<String>,
     /// Folder with the certificate by which the webhook recognizes the controller.
@@ -81,7 +85,8 @@ impl Reconciler {
         let needed = needed.map(|key| (key.clone(), self.endpoint_of_place(&key.place, &origins))).collect();
         let kinds = self.kinds.refresh(needed).await;
         let jobs = self.jobs(&input, &plan, &outcomes, &origins);
-        let found = RoundOutcomes { outcomes, kinds, probe_results: self.probe_handle.probe(jobs).await };
+        let probe_results = self.probe_handle.probe(jobs).await;
+        let found = RoundOutcomes { outcomes, kinds, probe_results, counts: latest(&mut self.counts) };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let statuses = status::new_statuses(&input, &plan, &found, &now);
         self.context.metrics.rules(statuses.iter().map(|status| &status.object));

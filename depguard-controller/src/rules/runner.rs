@@ -71,6 +71,7 @@ impl RuleRunner {
             changed = context.permit.changed() => changed,
             () = sleep_until(retry.map_or(resync, |retry| retry.min(resync))) => true,
             () = self.reconciler.probe_handle.changed() => true,
+            changed = self.reconciler.counts.changed() => changed.is_ok(),
         }
     }
 }

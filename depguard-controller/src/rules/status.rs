@@ -1,6 +1,7 @@
 //! Status of each rule: pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use depguard_core::Rule;
 use depguard_core::api::{DependencyRuleStatus, Strategy, TargetStatus};
@@ -9,10 +10,12 @@ use serde_json::{Value, json};
 use crate::model::condition::{Finding, conditions};
 use crate::model::configuration_key::ConfigurationKey;
 use crate::model::install_outcome::Outcome;
+use crate::model::reference_count::ReferenceCounts;
 use crate::probe::result::ProbeResults;
 use crate::rules::enforced::Flaws;
 use crate::rules::named_kinds::NamedKinds;
 use crate::rules::plan::{Plan, PlanInput, RulePlan, TargetPlan};
+use crate::rules::targets_exist::{TARGETS_EXIST, targets_exist};
 use crate::rules::written_rule::{ALLOWANCE_EXCEEDED, Unusable};
 use crate::rules::{accepted, enforced, programmed, resolved_refs};
 use crate::schema::kind_reader::Kinds;
@@ -27,6 +30,7 @@ pub(crate) struct RoundOutcomes {
     pub(crate) outcomes: BTreeMap<ConfigurationKey, Outcome>,
     pub(crate) kinds: Kinds,
     pub(crate) probe_results: ProbeResults,
+    pub(crate) counts: Arc<ReferenceCounts>,
 }
 
 /// New status of one rule.
@@ -77,8 +81,18 @@ fn status(
     now: &str,
 ) -> DependencyRuleStatus {
     let generation = rule.object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let mut dangling_references = None;
     let findings = match rule.rule() {
-        Ok(parsed) => of_rule(input, rule, parsed, found),
+        Ok(parsed) => {
+            let mut findings = of_rule(input, rule, parsed, found);
+            let (count, kinds) = (found.counts.get(&rule.key), NamedKinds::new(input, &found.kinds, rule, parsed));
+            let in_no_namespace = |resource: &str| kinds.are_cluster_scoped(resource);
+            if let Some((finding, dangling)) = targets_exist(parsed, count, in_no_namespace, old, generation) {
+                findings.push((TARGETS_EXIST, finding));
+                dangling_references = dangling;
+            }
+            findings
+        }
         Err(error) => of_invalid(input, rule, error, &found.outcomes),
     };
     DependencyRuleStatus {
@@ -86,6 +100,7 @@ fn status(
         summary: summary(rule),
         conditions: conditions(findings, old, generation, now),
         targets: targets(input, rule, &found.kinds),
+        dangling_references,
     }
 }
 
@@ -118,9 +133,11 @@ fn of_invalid(
     outcomes: &BTreeMap<ConfigurationKey, Outcome>,
 ) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(input, rule, outcomes);
-    vec![
+    let not_checked = || Finding::unknown(reason, "not checked: the rule is not accepted");
+    let looks_for_targets = rule.checked_references().is_some();
+    let conditions = [
         ("Accepted", Finding::no(reason, message)),
-        ("ResolvedRefs", Finding::unknown(reason, "not checked: the rule is not accepted")),
+        ("ResolvedRefs", not_checked()),
         (
             "Programmed",
             if rule.configurations().next().is_none() && rule.targets.is_empty() {
@@ -130,7 +147,8 @@ fn of_invalid(
             },
         ),
         ("Enforced", enforced::of_invalid(rule)),
-    ]
+    ];
+    conditions.into_iter().chain(looks_for_targets.then(|| (TARGETS_EXIST, not_checked()))).collect()
 }
 
 /// Returns the resources of the targets, each once: `vpcs,subnets`.

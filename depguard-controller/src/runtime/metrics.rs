@@ -41,6 +41,8 @@ struct Known {
     leads: bool,
     ca_expiry: Option<i64>,
     conditions: BTreeMap<[String; 3], usize>,
+    /// Number of references without a target, by the name of the rule.
+    dangling: BTreeMap<String, i64>,
     /// Number of locks that are programmed, and number of those that are not.
     locks: [usize; 2],
     /// Number of GlobalOwners by phase, in the order of [`PHASES`].
@@ -112,6 +114,13 @@ impl Metrics {
             });
             series.collect::<Vec<Series<3, String>>>()
         });
+        let known = Arc::clone(&self.known);
+        let help = "References to targets that do not exist, by rule";
+        registry.gauges("depguard_controller_dangling_references", help, move || {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            let series = known.dangling.iter().map(|(rule, count)| ([("rule", rule.clone())], *count as f64));
+            series.collect::<Vec<Series<1, String>>>()
+        });
     }
 
     fn gauge(
@@ -153,6 +162,7 @@ impl Metrics {
             if !leads {
                 // The numbers are out of date: another controller knows the present ones.
                 known.conditions.clear();
+                known.dangling.clear();
                 known.locks = Default::default();
                 known.owners = Default::default();
             }
@@ -165,17 +175,21 @@ impl Metrics {
         self.know(|known| known.ended = Some(SystemTime::now()));
     }
 
-    /// Notes the conditions of all rules; each item is a whole rule.
+    /// Notes the conditions and the counts of all rules; each item is a whole rule.
     pub(crate) fn rules<'v>(&self, rules: impl IntoIterator<Item = &'v Value>) {
-        let mut conditions = BTreeMap::new();
+        let (mut conditions, mut dangling) = (BTreeMap::new(), BTreeMap::new());
+        let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         for rule in rules {
             let each = rule.pointer("/status/conditions").and_then(Value::as_array);
             for condition in each.into_iter().flatten() {
-                let word = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-                *conditions.entry(["type", "status", "reason"].map(word)).or_insert(0) += 1;
+                let words = ["type", "status", "reason"].map(|field| word(condition.get(field)));
+                *conditions.entry(words).or_insert(0) += 1;
+            }
+            if let Some(count) = rule.pointer("/status/danglingReferences/count").and_then(Value::as_i64) {
+                dangling.insert(word(rule.pointer("/metadata/name")), count);
             }
         }
-        self.know(|known| known.conditions = conditions);
+        self.know(|known| (known.conditions, known.dangling) = (conditions, dangling));
     }
 
     /// Notes the numbers of locks that are programmed and that are not.
@@ -274,6 +288,25 @@ mod tests {
         assert_eq!(shown(), expected);
         metrics.rules(&[rule("True", "Enforced")]);
         assert_eq!(shown(), [expected[1].replace("2.0", "1.0")]);
+        metrics.leads(false);
+        assert!(shown().is_empty());
+    }
+
+    #[test]
+    fn references_without_a_target_are_told_by_rule_and_an_unknown_number_is_not_0() {
+        let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.register(&mut registry, || true);
+        let shown = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            let counts = text.lines().filter_map(|line| line.strip_prefix("depguard_controller_dangling_references{"));
+            counts.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let rule = |name, count: Value| json!({"metadata": {"name": name}, "status": {"danglingReferences": count}});
+        metrics.leads(true);
+        let rules = [rule("a", json!({"count": 0})), rule("b", Value::Null), rule("c", json!({"count": 7}))];
+        metrics.rules(&rules);
+        assert_eq!(shown(), [r#"rule="a"} 0.0"#, r#"rule="c"} 7.0"#]);
         metrics.leads(false);
         assert!(shown().is_empty());
     }

@@ -1,6 +1,7 @@
 //! Tests of the controller against the testbed: its configurations, what it leaves alone, and its statuses.
 
 mod bed;
+mod dangling;
 mod flood;
 mod hook;
 mod kubernetes;

@@ -12,7 +12,9 @@ use crate::model::{name_pattern::Pattern, schema};
 
 mod rule_status;
 
-pub use self::rule_status::{Condition, DependencyRuleStatus, Strategy, TargetStatus};
+pub use self::rule_status::{
+    Condition, DanglingReference, DanglingReferences, DependencyRuleStatus, MissingObject, Strategy, TargetStatus,
+};
 
 /// The API group.
 pub const GROUP: &str = "dependencies.opendefense.cloud";

@@ -1,14 +1,16 @@
-//! Metadata of objects of any resource, watched or listed without reading the whole objects.
+//! Objects of any resource, watched as a whole or by their metadata, and listed by their metadata.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use depguard_core::GroupVersionResource;
 use futures::{Stream, StreamExt};
-use kube_client::Api;
 use kube_client::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube_client::{Api, Resource};
 use kube_runtime::watcher::{self, Event, watcher};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::http::endpoint::Endpoint;
 use crate::http::objects::ApiError;
@@ -64,24 +66,27 @@ pub struct OwnerReference {
     pub controller: Option<bool>,
 }
 
-/// Event of a metadata watch.
+/// Event of a watch, which shows objects as values of type `T`.
 #[derive(Debug)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
 )]
-pub enum MetadataEvent {
+pub enum WatchEvent<T> {
     /// A list begins. Earlier knowledge no longer counts once the list is complete.
     Listing,
     /// The list has this object.
-    Listed(Metadata),
+    Listed(T),
     /// The list is complete.
     Complete,
     /// An object was created or changed.
-    Changed(Metadata),
+    Changed(T),
     /// An object is gone.
-    Gone(Metadata),
+    Gone(T),
 }
+
+/// Event of a metadata watch.
+pub type MetadataEvent = WatchEvent<Metadata>;
 
 /// Objects of a resource that a metadata watch follows; by default all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,7 +98,7 @@ pub struct WatchScope<'a> {
     pub name: Option<&'a str>,
 }
 
-/// Error that ends a metadata watch.
+/// Error that ends a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
 pub struct WatchFailure {
@@ -112,34 +117,28 @@ impl Endpoint {
         kind: &str,
         scope: WatchScope<'_>,
     ) -> impl Stream<Item = Result<MetadataEvent, WatchFailure>> + Send + use<> {
-        let GroupVersionResource { group, version, resource: plural } = resource;
-        let api_version = if group.is_core() { version.to_string() } else { format!("{group}/{version}") };
-        let resource = ApiResource {
-            group: group.to_string(),
-            version: version.to_string(),
-            api_version,
-            kind: kind.to_owned(),
-            plural: plural.to_string(),
-        };
+        let resource = api_resource(resource, kind);
         let api: Api<PartialObjectMeta<DynamicObject>> = match scope.namespace {
             Some(namespace) => Api::namespaced_with(self.client(), namespace, &resource),
             None => Api::all_with(self.client(), &resource),
         };
-        let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
+        let mut config = watcher::Config::default();
         if let Some(name) = scope.name {
             config = config.fields(&format!("metadata.name={name}"));
         }
-        watcher(api, config).map(|event| match event {
-            Ok(Event::Init) => Ok(MetadataEvent::Listing),
-            Ok(Event::InitApply(object)) => Ok(MetadataEvent::Listed(object.into())),
-            Ok(Event::InitDone) => Ok(MetadataEvent::Complete),
-            Ok(Event::Apply(object)) => Ok(MetadataEvent::Changed(object.into())),
-            Ok(Event::Delete(object)) => Ok(MetadataEvent::Gone(object.into())),
-            Err(error) => {
-                let (why, status) = said_by(&error);
-                Err(WatchFailure { why, status })
-            }
-        })
+        follow(api, config, Metadata::from)
+    }
+
+    /// Follows all objects of a resource in all namespaces: a list, then each change. The same goes for the caller as
+    /// with [`Self::watch_metadata`].
+    pub fn watch_objects(
+        &self,
+        resource: &GroupVersionResource,
+        kind: &str,
+    ) -> impl Stream<Item = Result<WatchEvent<Value>, WatchFailure>> + Send + use<> {
+        let api: Api<DynamicObject> = Api::all_with(self.client(), &api_resource(resource, kind));
+        // An object that was read as JSON is always written as JSON.
+        follow(api, watcher::Config::default(), |object| serde_json::to_value(object).unwrap_or_default())
     }
 
     /// Lists the metadata of all objects under a path, in their present state, page by page; keeps the values that
@@ -168,7 +167,7 @@ impl std::error::Error for WatchFailure {}
 
 impl Metadata {
     /// Reads the metadata from an object's JSON.
-    pub fn from_object(object: &serde_json::Value) -> Option<Self> {
+    pub fn from_object(object: &Value) -> Option<Self> {
         Self::deserialize(object.get("metadata")?).ok()
     }
 
@@ -200,6 +199,40 @@ impl From<PartialObjectMeta<DynamicObject>> for Metadata {
             owner_references: owners.collect(),
         }
     }
+}
+
+fn api_resource(resource: &GroupVersionResource, kind: &str) -> ApiResource {
+    let GroupVersionResource { group, version, resource: plural } = resource;
+    let api_version = if group.is_core() { version.to_string() } else { format!("{group}/{version}") };
+    ApiResource {
+        group: group.to_string(),
+        version: version.to_string(),
+        api_version,
+        kind: kind.to_owned(),
+        plural: plural.to_string(),
+    }
+}
+
+/// Follows objects, and shows each in the form that `show` gives it.
+fn follow<K, T>(
+    api: Api<K>,
+    config: watcher::Config,
+    show: fn(K) -> T,
+) -> impl Stream<Item = Result<WatchEvent<T>, WatchFailure>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + 'static,
+{
+    watcher(api, config.timeout(WATCH_SECONDS)).map(move |event| match event {
+        Ok(Event::Init) => Ok(WatchEvent::Listing),
+        Ok(Event::InitApply(object)) => Ok(WatchEvent::Listed(show(object))),
+        Ok(Event::InitDone) => Ok(WatchEvent::Complete),
+        Ok(Event::Apply(object)) => Ok(WatchEvent::Changed(show(object))),
+        Ok(Event::Delete(object)) => Ok(WatchEvent::Gone(show(object))),
+        Err(error) => {
+            let (why, status) = said_by(&error);
+            Err(WatchFailure { why, status })
+        }
+    })
 }
 
 #[derive(Deserialize)]

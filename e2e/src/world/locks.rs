@@ -83,7 +83,7 @@ impl Consumer {
     }
 
     async fn create_lock(&self, kind: &str, collection: &str, name: &str, spec: Value) -> Outcome<String> {
-        self.api.post(collection, &lock_of(kind, name, spec)).await?.ok()?;
+        self.api.post(collection, &lock_of(kind, name, &spec)).await?.ok()?;
         Ok(format!("{collection}/{name}"))
     }
 
@@ -211,8 +211,8 @@ impl World {
     /// Removes everything that a scenario with locks may leave in a cluster, and waits until the API server asks no
     /// webhook about locks any more: otherwise a lock of the next scenario would be reviewed by a webhook that has ended.
     pub(super) async fn clean_locks(&self, admin: &Api) -> Outcome {
-        let probe =
-            lock_of("ClusterObjectLock", "probe", json!({"targets": [{"resource": "configmaps", "name": "a"}]}));
+        let spec = json!({"targets": [{"resource": "configmaps", "name": "a"}]});
+        let probe = lock_of("ClusterObjectLock", "probe", &spec);
         // A request that the scenario's controller sent last may write a configuration again, and an API server notices
         // a removed configuration a moment later.
         eventually("no configuration about locks is left", self.ring_patience(), async || {
@@ -234,7 +234,7 @@ impl World {
 }
 
 /// Builds a lock.
-fn lock_of(kind: &str, name: &str, spec: Value) -> Value {
+fn lock_of(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": kind,
         "metadata": {"name": name}, "spec": spec,

@@ -8,7 +8,7 @@ use depguard_controller::manifests::{self, Identity, Place, ReadThrough, Setup};
 use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::{Value, json};
 
-use super::{Provider, World, logical_cluster};
+use super::{Provider, Resource, World, logical_cluster};
 use crate::api::Api;
 use crate::outcome::{Outcome, Stop, eventually};
 
@@ -28,8 +28,32 @@ pub(crate) struct Right {
     what: String,
 }
 
-/// Name of the role that an operator would make for the dependents of their rules.
-const DEPENDENTS: &str = "dependents";
+/// Roles that an operator makes for the kinds of their rules, and the role of the manifests that adds them up.
+#[derive(Clone, Copy)]
+struct OfKinds {
+    name: &'static str,
+    label: &'static str,
+    sum: &'static str,
+    account: &'static str,
+    verbs: [&'static str; 2],
+}
+
+/// Role by which the webhook reads dependents.
+const DEPENDENTS: OfKinds = OfKinds {
+    name: "dependents",
+    label: manifests::AGGREGATE,
+    sum: "depguard-webhook-dependents",
+    account: "depguard-webhook",
+    verbs: ["get", "list"],
+};
+/// Role by which the controller counts references.
+const COUNTED: OfKinds = OfKinds {
+    name: "counted",
+    label: manifests::AGGREGATE_TO_CONTROLLER,
+    sum: "depguard-controller-references",
+    account: "depguard-controller",
+    verbs: ["list", "watch"],
+};
 
 impl Right {
     /// Returns all rights that `setup` gives. On a plain cluster, these include the right to list dependents, which
@@ -46,8 +70,10 @@ impl Right {
             }
         }
         if setup.control_plane == ControlPlane::Kubernetes {
-            let role = dependents("", &[("the rules' dependents".to_owned(), String::new())]);
-            rights.extend(Right::from_role(Place::Cluster, &role, "depguard-webhook"));
+            for (of_kinds, what) in [(DEPENDENTS, "the rules' dependents"), (COUNTED, "what is counted")] {
+                let role = of_kinds.role("", &[(what.to_owned(), String::new())]);
+                rights.extend(Right::from_role(Place::Cluster, &role, of_kinds.account));
+            }
         }
         rights
     }
@@ -172,9 +198,19 @@ impl World {
             }
             return Ok(());
         }
-        let kinds: Vec<_> = provider.kinds().iter().map(|kind| (kind.plural.to_owned(), kind.group.clone())).collect();
-        let role = dependents(&format!("-{}", provider.export), &kinds);
-        self.grant_reading(&role).await
+        self.grant_kinds(DEPENDENTS, &format!("-{}", provider.export), provider.kinds()).await
+    }
+
+    /// Lets the controller of a plain cluster watch these kinds, as an operator would for a rule whose references are
+    /// counted.
+    pub async fn grant_counting(&self, kinds: &[&Resource]) -> Outcome {
+        let kinds: Vec<_> = kinds.iter().map(|&kind| kind.clone()).collect();
+        self.grant_kinds(COUNTED, "", &kinds).await
+    }
+
+    async fn grant_kinds(&self, of_kinds: OfKinds, suffix: &str, kinds: &[Resource]) -> Outcome {
+        let kinds: Vec<_> = kinds.iter().map(|kind| (kind.plural.to_owned(), kind.group.clone())).collect();
+        self.add_role(of_kinds, &of_kinds.role(suffix, &kinds)).await
     }
 
     /// Lets the webhook read a kind in a provider's own workspace, as the author of a rule about that kind would if
@@ -194,9 +230,13 @@ impl World {
 
     /// Adds a ClusterRole to the webhook's rights on a plain cluster, and waits until the role takes effect.
     pub async fn grant_reading(&self, role: &Value) -> Outcome {
+        self.add_role(DEPENDENTS, role).await
+    }
+
+    async fn add_role(&self, of_kinds: OfKinds, role: &Value) -> Outcome {
         let mut role = role.clone();
         if let Some(Right { object: (_, name), rule: Some((_, lacking)), .. }) = &self.terms.lacks
-            && name == DEPENDENTS
+            && name == of_kinds.name
         {
             for verbs in role["rules"].as_array_mut().into_iter().flatten().map(|rule| &mut rule["verbs"]) {
                 if let Some(verbs) = verbs.as_array_mut() {
@@ -209,13 +249,12 @@ impl World {
         if !self.ring.has_controllers() {
             // No controller aggregates roles here; merging the rules by hand is enough for a test.
             let sum = json!({"rules": role["rules"]});
-            let path = format!("{RBAC}/clusterroles/depguard-webhook-dependents");
+            let path = format!("{RBAC}/clusterroles/{}", of_kinds.sum);
             return self.own_cluster().merge(&path, &sum).await?.ok().map(drop);
         }
         let rules = role["rules"].as_array().cloned().unwrap_or_default();
         eventually("the role is summed up", self.ring_patience(), async || {
-            let sum =
-                self.own_cluster().get(&format!("{RBAC}/clusterroles/depguard-webhook-dependents")).await?.ok()?;
+            let sum = self.own_cluster().get(&format!("{RBAC}/clusterroles/{}", of_kinds.sum)).await?.ok()?;
             let has = |rule: &Value| sum["rules"].as_array().into_iter().flatten().any(|one| one == rule);
             if rules.iter().all(has) { Ok(()) } else { Err(Stop::Failed(format!("rules are {}", sum["rules"]))) }
         })
@@ -322,17 +361,19 @@ async fn ask_for_token(place: &Api, namespace: &str, account: &str) -> Outcome<S
     Ok(token["status"]["token"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Builds a ClusterRole that lets the webhook list these kinds, each a resource and its group.
-fn dependents(suffix: &str, kinds: &[(String, String)]) -> Value {
-    let rules: Vec<Value> = kinds
-        .iter()
-        .map(|(resource, group)| json!({"apiGroups": [group], "resources": [resource], "verbs": ["get", "list"]}))
-        .collect();
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": format!("{DEPENDENTS}{suffix}"), "labels": {manifests::AGGREGATE: "true"}},
-        "rules": rules,
-    })
+impl OfKinds {
+    /// Builds the ClusterRole for these kinds, each a resource and its group.
+    fn role(self, suffix: &str, kinds: &[(String, String)]) -> Value {
+        let rules: Vec<Value> = kinds
+            .iter()
+            .map(|(resource, group)| json!({"apiGroups": [group], "resources": [resource], "verbs": self.verbs}))
+            .collect();
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": format!("{}{suffix}", self.name), "labels": {self.label: "true"}},
+            "rules": rules,
+        })
+    }
 }
 
 /// Appends `suffix` to depguard's own names in an object, so that several of these objects can exist side by side.

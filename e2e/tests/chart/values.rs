@@ -173,6 +173,26 @@ pub(crate) const RENDERED: &[Case] = &[
         absent: &[],
     },
     Case {
+        name: "the kinds that the controller may watch to count references",
+        control_plane: KUBERNETES,
+        set: &[r#"counted=[{"apiGroups": ["apps"], "resources": ["deployments"]}]"#],
+        expected: &[
+            (
+                "ClusterRole",
+                "depguard-controller-references-of-release",
+                "/rules",
+                r#"[{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]}]"#,
+            ),
+            (
+                "ClusterRole",
+                "depguard-controller-references-of-release",
+                "/metadata/labels/dependencies.opendefense.cloud~1aggregate-to-controller",
+                r#""true""#,
+            ),
+        ],
+        absent: &[],
+    },
+    Case {
         name: "the way through the exports",
         control_plane: KCP,
         set: &[r#"readThrough="export""#, r#"kcp.shardHosts=["a.example.com", "*.example.org"]"#],
@@ -399,6 +419,7 @@ pub(crate) const REJECTED: &[(&str, &str, &str)] = &[
     (KUBERNETES, r#"tls.certManager.enabled=true"#, "/tls/secretName"),
     (KUBERNETES, r#"readThrough="export""#, "/readThrough"),
     (KUBERNETES, r#"dependents=[{"apiGroups": [""]}]"#, "/dependents/0"),
+    (KUBERNETES, r#"counted=[{"resources": ["pods"]}]"#, "/counted/0"),
     (KUBERNETES, "webhook.replicas=0", "/webhook/replicas"),
     (KUBERNETES, r#"webhook.replicas="2""#, "/webhook/replicas"),
     (KUBERNETES, "webhook.shutdownDelaySeconds=20", "at most half"),

@@ -40,6 +40,7 @@ const CRATES: &[Crate] = &[
             "packs",
             "owners",
             "locks",
+            "references",
             "rules",
             "probe",
             "runtime",

@@ -1,10 +1,11 @@
 //! The command line, run by a user with a kubeconfig of the consumer.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_e2e::rules::rule;
+use depguard_e2e::rules::{RULES, rule};
 use depguard_e2e::{Cast, Consumer, Depguard, Outcome, Reference, Resource, Stop, World, ensure, eventually};
 use kubectl_depguard::{ExitStatus, Terminal};
 use serde_json::{Value, json};
@@ -144,6 +145,61 @@ pub(crate) async fn dangling(world: Arc<World>) -> Outcome {
     let missing = format!("VPC/{}/gone", consumer.namespace);
     said.is(ExitStatus::Finding, &["machines", "/m2", "spec.vpcRef.name", &missing])?;
     ensure(!said.out.contains("/m1"), || said.out.clone())
+}
+
+pub(crate) async fn dangling_counted(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    world.grant_counting(&[&cast.vm, &cast.vpc, &cast.region]).await?;
+    let edges = [(&cast.vpc, ".spec.vpcRef.name"), (&cast.region, ".spec.regions[*]")];
+    let mut machines = rule("machines", &cast.vm, &edges);
+    for dependency in machines["spec"]["dependencies"].as_array_mut().into_iter().flatten() {
+        (dependency["onDelete"], dependency["onMissing"]) = (json!("Audit"), json!("Audit"));
+    }
+    world.add_rule(&cast.compute, &machines).await?;
+    let _depguard = Depguard::start(&world).await?;
+    let (consumer, user) = (&cast.consumer, administrator(&world, &cast)?);
+    consumer.create_target(&cast.vpc, "a").await?;
+    consumer.create_target(&cast.region, "north").await?;
+    // From then on no creation is told to wait.
+    world.condition(&cast.compute, "machines", "Enforced", "True").await?;
+    let spec = |vpc: &str, regions: &[&str]| json!({"vpcRef": {"name": vpc}, "regions": regions});
+    consumer.create(&cast.vm, "m1", spec("a", &["north", "north"])).await?;
+    counted(&world, &cast, &user, 0).await?;
+    consumer.create(&cast.vm, "m2", spec("gone", &["north", "south", "south"])).await?;
+    counted(&world, &cast, &user, 2).await?;
+    consumer.delete(&world, &cast.vpc, "a").await?;
+    counted(&world, &cast, &user, 3).await?;
+    consumer.create_target(&cast.vpc, "gone").await?;
+    consumer.create_target(&cast.region, "south").await?;
+    consumer.delete(&world, &cast.vm, "m1").await?;
+    counted(&world, &cast, &user, 0).await
+}
+
+/// Waits until the rule's status has this number of references without a target, and holds the named ones against the
+/// ones that `kubectl depguard dangling` lists.
+async fn counted(world: &World, cast: &Cast, user: &User, count: usize) -> Outcome {
+    let status = if count == 0 { "True" } else { "False" };
+    world.condition(&cast.compute, "machines", "TargetsExist", status).await?;
+    depguard_e2e::eventually("the references are counted", world.patience(), async || {
+        let rule = cast.compute.api.get(&format!("{RULES}/machines")).await?.ok()?;
+        let shown = &rule["status"]["danglingReferences"];
+        ensure(shown["count"] == count, || format!("the count is {shown}"))?;
+        let listed = user.run(&["dangling", "-o", "json"]).await;
+        listed.is(if count == 0 { ExitStatus::Well } else { ExitStatus::Finding }, &[])?;
+        let listed: Value = serde_json::from_str(&listed.out)?;
+        let ours = |one: &&Value| one["namespace"] == *cast.consumer.namespace;
+        let of = |dependent: &Value, one: &Value| {
+            let (field, target) = (&one["field"], &one["target"]);
+            [&dependent["namespace"], &dependent["name"], field, &target["namespace"], &target["name"]]
+                .map(|part| part.as_str().unwrap_or_default().to_owned())
+        };
+        let shown: BTreeSet<_> =
+            shown["first"].as_array().into_iter().flatten().filter(ours).map(|one| of(one, one)).collect();
+        let listed: BTreeSet<_> =
+            listed["dangling"].as_array().into_iter().flatten().map(|one| of(&one["dependent"], one)).collect();
+        ensure(shown.len() == count && shown == listed, || format!("{shown:?} are counted, {listed:?} listed"))
+    })
+    .await
 }
 
 pub(crate) async fn order(world: Arc<World>) -> Outcome {

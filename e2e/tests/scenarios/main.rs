@@ -210,6 +210,12 @@ fn main() {
             .on_real_servers(),
         Scenario::new("kubectl depguard impact shows what depends on an object", kubectl::impact).without_control(),
         Scenario::new("kubectl depguard dangling finds references to nothing", kubectl::dangling).without_control(),
+        Scenario::new(
+            "the controller counts the references that kubectl depguard dangling lists",
+            kubectl::dangling_counted,
+        )
+        .without_control()
+        .on_kubernetes(),
         Scenario::new("kubectl depguard order deletes what refers first", kubectl::order).without_control(),
         Scenario::new("kubectl depguard lint says where a rule's path goes wrong", kubectl::lint)
             .without_control()

@@ -120,7 +120,7 @@ impl Setting {
             (key, other.map_or_else(|| in_force(&rules), Arc::new))
         });
         let probe_results = probe_results.collect();
-        let found = RoundOutcomes { outcomes, kinds, probe_results };
+        let found = RoundOutcomes { outcomes, kinds, probe_results, counts: Arc::default() };
         let said = new_statuses(&input, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
         said.map(|said| said.object).collect()
     }

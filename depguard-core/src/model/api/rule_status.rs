@@ -14,7 +14,8 @@ pub struct DependencyRuleStatus {
     /// The resources of the targets, for a column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// The conditions `Accepted`, `ResolvedRefs`, `Programmed` and `Enforced`.
+    /// The conditions `Accepted`, `ResolvedRefs`, `Programmed`, `Enforced` and, if a dependency has an `onMissing` other
+    /// than `Ignore`, `TargetsExist`.
     #[cfg_attr(feature = "schemars", schemars(
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]),
     ))]
@@ -26,6 +27,60 @@ pub struct DependencyRuleStatus {
     ))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetStatus>,
+    /// The references to targets that do not exist, of the dependencies with an `onMissing` other than `Ignore`. Absent
+    /// while their number is unknown; then the condition `TargetsExist` says why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dangling_references: Option<DanglingReferences>,
+}
+
+/// The references of a rule's dependents to targets that do not exist.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
+pub struct DanglingReferences {
+    /// The number of these references.
+    #[cfg_attr(feature = "schemars", schemars(range(min = 0)))]
+    pub count: i64,
+    /// The first few of them, by the namespace and name of the dependent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first: Vec<DanglingReference>,
+}
+
+/// A reference to a target that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
+pub struct DanglingReference {
+    /// The dependent's namespace, if the dependent is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The dependent's name.
+    pub name: String,
+    /// The dependent's field that names the target; empty if the rule itself names the target.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field: String,
+    /// The target that does not exist.
+    pub target: MissingObject,
+}
+
+/// A target that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
+pub struct MissingObject {
+    /// The resource with its group: `vpcs.network.example.com`.
+    pub resource: String,
+    /// The namespace in which a target would count, if the target's kind has namespaces. Absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+    /// The UID that the target would need, if the dependent names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// A condition, in the shape of `metav1.Condition`.

@@ -22,6 +22,8 @@ use crate::io::terminal::Tone;
 
 /// Conditions, in the order in which they become true.
 const CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"];
+/// Condition of the rules whose references the controller counts.
+const COUNTED: &str = "TargetsExist";
 const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -126,17 +128,20 @@ pub(crate) async fn read(live: &ApiServer, unread: &mut Vec<StatusReadFailure>) 
 pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
     let of_many = rules.iter().any(|rule| rule.workspace.is_some());
     let of_conditions = ["ACCEPTED", "RESOLVED", "PROGRAMMED", "ENFORCED"];
-    let headings = ["RULE"].into_iter().chain(of_conditions).chain(["AGE"]);
+    let of_counted = rules.iter().any(|rule| rule.condition(COUNTED).is_some()).then_some("TARGETS EXIST");
+    let headings = ["RULE"].into_iter().chain(of_conditions).chain(of_counted).chain(["AGE"]);
+    let painted: Vec<_> = of_conditions.into_iter().chain(of_counted).collect();
     let mut table =
-        Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings)).painted(&of_conditions, tone_of_status);
+        Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings)).painted(&painted, tone_of_status);
     for rule in rules {
         let cells = CONDITIONS.map(|name| match rule.condition(name) {
             Some(condition) => condition.short(),
             None => "Unknown".to_owned(),
         });
+        let counted = of_counted.map(|_| rule.condition(COUNTED).map_or(String::new(), Condition::short));
         let age = since(rule.condition("Enforced").map_or(&rule.created, |it| &it.last_transition_time), now);
         let workspace = of_many.then(|| rule.workspace.clone().unwrap_or_default());
-        table.push(workspace.into_iter().chain([rule.name.clone()]).chain(cells).chain([age]));
+        table.push(workspace.into_iter().chain([rule.name.clone()]).chain(cells).chain(counted).chain([age]));
     }
     table
 }
@@ -450,6 +455,19 @@ mod tests {
         let young = json!({"metadata": {"name": "vm", "creationTimestamp": "2026-01-01T00:04:00Z"}});
         let shown = table(&[RuleStatus::from_rule(&young)], now).render(&Terminal::captured("").0);
         assert!(shown.ends_with("Unknown    60s\n"), "{shown}");
+    }
+
+    #[test]
+    fn missing_targets_show_in_a_column_of_their_own_once_a_rule_is_counted() {
+        let counted = json!({"metadata": {"name": "vm"}, "status": {"conditions": [
+            {"type": "TargetsExist", "status": "False", "reason": "DanglingReferences"},
+        ]}});
+        let rules = [counted, json!({"metadata": {"name": "other"}})].map(|rule| RuleStatus::from_rule(&rule));
+        let shown = |rules: &[RuleStatus]| table(rules, Timestamp::UNIX_EPOCH).render(&Terminal::captured("").0);
+        let both = shown(&rules);
+        assert!(both.contains("ENFORCED   TARGETS EXIST                AGE"), "{both}");
+        assert!(both.contains("False (DanglingReferences)"), "{both}");
+        assert!(!shown(&rules[1..]).contains("TARGETS EXIST"));
     }
 
     #[test]

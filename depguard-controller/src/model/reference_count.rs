@@ -1,0 +1,38 @@
+//! Counts of references to targets that don't exist, rule by rule.
+
+use std::collections::BTreeMap;
+
+use depguard_core::api::DanglingReferences;
+use depguard_core::rule::RuleKey;
+
+/// Count of each rule that asks for one.
+pub(crate) type ReferenceCounts = BTreeMap<RuleKey, ReferenceCount>;
+
+/// Count of the dangling references of one rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReferenceCount {
+    /// The objects are being listed for the first time.
+    Pending,
+    Known(DanglingReferences),
+    Unknown(Uncounted),
+}
+
+/// Reason why there is no count, in the form of a condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Uncounted {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// The controller may not read a kind.
+pub(crate) const RIGHT_MISSING: &str = "RightMissing";
+/// The API server does not serve a kind.
+pub(crate) const KIND_NOT_FOUND: &str = "KindNotFound";
+/// A watch is broken.
+pub(crate) const WATCH_FAILED: &str = "WatchFailed";
+/// There are more objects and references than the controller keeps.
+pub(crate) const TOO_MANY: &str = "TooMany";
+/// A dependent's references can't be told.
+pub(crate) const UNCLEAR: &str = "Unclear";
+/// Nobody counts on this control plane.
+pub(crate) const NOT_COUNTED: &str = "NotCounted";

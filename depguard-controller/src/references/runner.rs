@@ -1,0 +1,172 @@
+//! Watches for all rules that ask for a count, and the count after each change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::api::OnMissing;
+use depguard_core::lookup::ReferenceReader;
+use depguard_core::rule::{Edge, Reference};
+use depguard_core::{ControlPlane, GroupVersionResource, Rule};
+use depguard_kcp::{Derived, WatchScope, Watched, latest};
+use futures::StreamExt;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::count::{CountedEdge, count};
+use super::dependents::Dependents;
+use super::kind_watch::KindWatch;
+use super::space::{MAX_ENTRIES, Space};
+use super::targets::Targets;
+use crate::leader::write_permit::WritePermit;
+use crate::model::reference_count::{NOT_COUNTED, ReferenceCount, ReferenceCounts, Uncounted};
+use crate::rules::written_rule::WrittenRule;
+use crate::runtime::round::{ReconcileContext, settled};
+
+/// Minimum time between two counts.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// All work about dangling references, for as long as it is polled.
+pub(crate) struct References {
+    context: ReconcileContext,
+    counts: watch::Sender<Arc<ReferenceCounts>>,
+    /// DependencyRules, each parsed once until it changes.
+    written: Derived<WrittenRule>,
+    dependents: BTreeMap<GroupVersionResource, WatchedDependents>,
+    targets: BTreeMap<GroupVersionResource, KindWatch<Targets>>,
+    space: Space,
+    news: Arc<Notify>,
+}
+
+struct WatchedDependents {
+    edges: Vec<CountedEdge>,
+    watch: KindWatch<Dependents>,
+}
+
+impl References {
+    pub(crate) fn new(context: ReconcileContext, counts: watch::Sender<Arc<ReferenceCounts>>) -> Self {
+        Self {
+            context,
+            counts,
+            written: Derived::default(),
+            dependents: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            space: Space::new(MAX_ENTRIES),
+            news: Arc::default(),
+        }
+    }
+
+    /// Counts whenever something changed, at most once a second, while this controller may write.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let counted = Instant::now();
+            let counts = match self.context.permit.latest() {
+                WritePermit::Granted => self.round(),
+                // Another controller counts, or nobody does.
+                _ => {
+                    self.dependents.clear();
+                    self.targets.clear();
+                    Some(ReferenceCounts::new())
+                }
+            };
+            if let Some(counts) = counts {
+                self.counts.send_if_modified(|known| {
+                    let is_news = **known != counts;
+                    if is_news {
+                        *known = Arc::new(counts);
+                    }
+                    is_news
+                });
+            }
+            if !self.wait().await {
+                return;
+            }
+            sleep_until(counted + SETTLE).await;
+        }
+    }
+
+    /// Waits for a reason to count again. Returns false if there can't be one any more.
+    async fn wait(&mut self) -> bool {
+        tokio::select! {
+            changed = settled(&mut self.context.rules) => changed,
+            changed = self.context.permit.changed() => changed,
+            () = self.news.notified() => true,
+        }
+    }
+
+    /// Watches the kinds that the rules need, and counts. Returns `None` while the rules are not known.
+    fn round(&mut self) -> Option<ReferenceCounts> {
+        let state = latest(&mut self.context.rules);
+        if state.unseen().is_some() {
+            return None;
+        }
+        let (control_plane, allowance) = (self.context.control_plane, self.context.allowance);
+        let rules = state.resource(Watched::RULES.plural).map(Arc::as_ref);
+        self.written.refresh(rules, |rule| WrittenRule::from_watched(control_plane, allowance, rule));
+        let rules: Vec<_> = self.written.values().cloned().collect();
+        let counted: Vec<_> = rules.iter().filter_map(|rule| rule.rule().ok()).flat_map(counted_edges).collect();
+        if control_plane == ControlPlane::Kcp {
+            return Some(counted.into_iter().map(|(_, edge)| (edge.rule, not_counted_in_kcp())).collect());
+        }
+        self.start_and_end_watches(counted);
+        let targets: BTreeMap<_, _> = self.targets.iter().map(|(gvr, watch)| (gvr.clone(), watch.lock())).collect();
+        let counts = self.dependents.values().map(|WatchedDependents { edges, watch }| {
+            let dependents = watch.lock();
+            count(edges, &dependents, &targets)
+        });
+        Some(counts.flatten().collect())
+    }
+
+    /// Starts and ends watches until exactly those run that these edges need.
+    fn start_and_end_watches(&mut self, counted: Vec<(&Rule, CountedEdge)>) {
+        let targets: BTreeSet<_> = counted.iter().map(|(_, edge)| edge.edge.target.gvr.clone()).collect();
+        let mut by_dependent: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (rule, edge) in counted {
+            by_dependent.entry(edge.dependent.gvr.clone()).or_default().push((rule, edge));
+        }
+        self.targets.retain(|gvr, _| targets.contains(gvr));
+        self.dependents.retain(|gvr, watched| {
+            let needed = by_dependent.get(gvr).map(|needed| needed.iter().map(|(_, edge)| edge));
+            needed.is_some_and(|needed| needed.eq(&watched.edges))
+        });
+        let endpoint = self.context.connection.own_endpoint();
+        for gvr in targets {
+            let (endpoint, space, news) = (endpoint.clone(), &self.space, &self.news);
+            self.targets.entry(gvr).or_insert_with_key(|gvr| {
+                let kind = gvr.clone();
+                KindWatch::start(gvr.clone(), Targets::default(), space, Arc::clone(news), move || {
+                    endpoint.watch_metadata(&kind, kind.resource.as_str(), WatchScope::default()).boxed()
+                })
+            });
+        }
+        for (gvr, needed) in by_dependent {
+            let (endpoint, space, news) = (endpoint.clone(), &self.space, &self.news);
+            self.dependents.entry(gvr).or_insert_with_key(|gvr| {
+                let index =
+                    Dependents::new(ReferenceReader::new(needed.iter().map(|(rule, edge)| (*rule, &edge.edge))));
+                let kind = gvr.clone();
+                let watch = KindWatch::start(gvr.clone(), index, space, Arc::clone(news), move || {
+                    endpoint.watch_objects(&kind, kind.resource.as_str()).boxed()
+                });
+                WatchedDependents { edges: needed.into_iter().map(|(_, edge)| edge).collect(), watch }
+            });
+        }
+    }
+}
+
+/// Returns the edges of a rule whose references are counted: those by name that look for their targets.
+fn counted_edges(rule: &Rule) -> impl Iterator<Item = (&Rule, CountedEdge)> {
+    let is_counted = |edge: &&Edge| {
+        edge.on_missing != OnMissing::Ignore && matches!(edge.reference, Reference::Field(_) | Reference::Fixed(_))
+    };
+    rule.edges().iter().filter(is_counted).map(move |edge| {
+        let counted = CountedEdge { rule: rule.key().clone(), dependent: rule.dependent().clone(), edge: edge.clone() };
+        (rule, counted)
+    })
+}
+
+fn not_counted_in_kcp() -> ReferenceCount {
+    let message = "depguard does not count references in kcp: the dependents are in the workspaces of the consumers, where \
+                   the controller has no rights; run `kubectl depguard dangling` in a consumer's workspace";
+    ReferenceCount::Unknown(Uncounted { reason: NOT_COUNTED, message: message.to_owned() })
+}
