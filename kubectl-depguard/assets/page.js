@@ -254,7 +254,8 @@
       pairs.set(key, [...(pairs.get(key) ?? []), edge]);
     }
     const link = (index) => make('a', { href: kindLink(kinds[index]) }, kinds[index].kind);
-    const field = (edge) => make('p', { class: 'sub mono' }, isolated(`${edge.field} · rule ${edge.rule}`));
+    const missing = (edge) => (edge.onMissing === 'Ignore' ? '' : ` · missing targets: ${edge.onMissing}`);
+    const field = (edge) => make('p', { class: 'sub mono' }, isolated(`${edge.field} · rule ${edge.rule}${missing(edge)}`));
     return rows([...pairs.values()], ([edge, ...others]) => make('li', {}, link(edge.from), ' → ', link(edge.to),
       edge.onDelete !== 'Deny' && make('span', { class: 'mark' }, `only ${edge.onDelete.toLowerCase()}s`),
       others.length === 0 ? field(edge)

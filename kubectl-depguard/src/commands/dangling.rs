@@ -5,7 +5,7 @@ mod coverage;
 
 use std::collections::HashMap;
 
-use depguard_core::api::OnDelete;
+use depguard_core::api::{OnDelete, OnMissing};
 use depguard_core::lookup::ReferenceTarget;
 use depguard_core::rule::Reference as RuleReference;
 use schemars::JsonSchema;
@@ -85,6 +85,7 @@ struct DanglingReference {
     field: String,
     target: MissingTarget,
     on_delete: OnDelete,
+    on_missing: OnMissing,
     /// File and line of the dependent, if it is in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
@@ -170,6 +171,7 @@ impl Report {
                         field: applied.edge.field(),
                         target: MissingTarget::new(reference, kind),
                         on_delete: applied.edge.on_delete,
+                        on_missing: applied.edge.on_missing,
                         file: None,
                         line: None,
                     });
@@ -277,13 +279,14 @@ fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &m
             let wide = format.is_some();
             let mut table = Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET"]);
             if wide {
-                table = Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET", "RESOURCE", "ON DELETE"]);
+                table =
+                    Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET", "RESOURCE", "ON DELETE", "ON MISSING"]);
             }
-            for DanglingReference { rule, dependent, field, target, on_delete, .. } in &report.dangling {
+            for DanglingReference { rule, dependent, field, target, on_delete, on_missing, .. } in &report.dangling {
                 let mut cells = vec![rule.clone(), dependent.to_string(), field.clone(), target.shown.clone()];
                 if wide {
                     let ObjectIdentity { group, resource, .. } = &target.object;
-                    cells.extend([resource_name(resource, group), format!("{on_delete:?}")]);
+                    cells.extend([resource_name(resource, group), format!("{on_delete:?}"), format!("{on_missing:?}")]);
                 }
                 table.push(cells);
             }

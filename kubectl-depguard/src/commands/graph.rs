@@ -1,7 +1,7 @@
 //! `graph`: draws kinds and rules, or objects and their references.
 
 use clap::ValueEnum;
-use depguard_core::api::OnDelete;
+use depguard_core::api::{OnDelete, OnMissing};
 use depguard_core::rule::Edge;
 
 use crate::cluster::files::FileArgs;
@@ -122,12 +122,19 @@ async fn write_page(args: &Args, global: &Global, terminal: &mut Terminal) -> Re
     coverage.all_is_well("the page is incomplete")
 }
 
-/// Builds an arrow with the rule and the field as its label.
+/// Builds an arrow. Its label has the rule, the field, and the rule's `onDelete` and `onMissing` unless they are the
+/// defaults.
 fn arrow(from: usize, to: usize, rule: &str, edge: &Edge) -> Arrow {
     let (dashed, weaker) = match edge.on_delete {
         OnDelete::Deny => (false, ""),
         OnDelete::Warn => (true, " (Warn)"),
         OnDelete::Audit => (true, " (Audit)"),
     };
-    Arrow { from, to, lines: vec![format!("{rule}: {}{weaker}", edge.reference)], dashed }
+    let missing = match edge.on_missing {
+        OnMissing::Ignore => "",
+        OnMissing::Audit => " (missing: Audit)",
+        OnMissing::Warn => " (missing: Warn)",
+        OnMissing::Deny => " (missing: Deny)",
+    };
+    Arrow { from, to, lines: vec![format!("{rule}: {}{weaker}{missing}", edge.reference)], dashed }
 }

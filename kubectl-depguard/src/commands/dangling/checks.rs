@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use depguard_core::api::OnDelete;
+use depguard_core::api::{OnDelete, OnMissing};
 
 use super::{DanglingReference, Report};
 use crate::engine::reference_scan::Scan;
@@ -44,11 +44,12 @@ pub(super) fn list(report: &Report, scan: &Scan) -> CheckList {
 }
 
 fn problem(dangling: &DanglingReference) -> Problem {
-    let DanglingReference { rule, dependent, field, target, on_delete, file, line } = dangling;
-    let level = match on_delete {
-        OnDelete::Deny => Level::Error,
-        OnDelete::Warn => Level::Warning,
-        OnDelete::Audit => Level::Note,
+    let DanglingReference { rule, dependent, field, target, on_delete, on_missing, file, line } = dangling;
+    // The more severe of the two counts: under `onMissing: Deny` the object is refused.
+    let level = match (on_delete, on_missing) {
+        (OnDelete::Deny, _) | (_, OnMissing::Deny) => Level::Error,
+        (OnDelete::Warn, _) | (_, OnMissing::Warn) => Level::Warning,
+        (OnDelete::Audit, OnMissing::Audit | OnMissing::Ignore) => Level::Note,
     };
     Problem {
         code: "dangling-reference",

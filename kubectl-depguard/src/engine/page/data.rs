@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::api::OnDelete;
+use depguard_core::api::{OnDelete, OnMissing};
 use depguard_core::graph::DeletionOrder;
 use depguard_core::lookup::ReferenceTarget;
 use depguard_core::model::GroupResource;
@@ -72,6 +72,7 @@ struct Edge {
     to: usize,
     field: String,
     on_delete: OnDelete,
+    on_missing: OnMissing,
 }
 
 /// Drawing of the kinds.
@@ -158,6 +159,7 @@ impl Data {
                 to: kinds.index(&applied.target(), scan, &mut data.kinds),
                 field: applied.edge.field(),
                 on_delete: applied.edge.on_delete,
+                on_missing: applied.edge.on_missing,
             });
         }
         data.read_objects(scan, locks, &mut kinds);

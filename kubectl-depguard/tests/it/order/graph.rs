@@ -10,7 +10,7 @@ spec:
   dependent: {apiExportName: compute, group: compute.example.com, version: v1, kind: VirtualMachine, resource: virtualmachines}
   dependencies:
   - {apiExportRef: {path: root:net, name: net}, group: network.example.com, version: v1, resource: vpcs, fieldRef: {path: '.metadata.annotations["a\"b"]'}}
-  - {group: storage.example.com, version: v1, resource: disks, onDelete: Warn, fieldRef: {path: '.spec.disks[*].name'}}
+  - {group: storage.example.com, version: v1, resource: disks, onDelete: Warn, onMissing: Deny, fieldRef: {path: '.spec.disks[*].name'}}
 ---
 apiVersion: dependencies.opendefense.cloud/v1alpha1
 kind: DependencyRule
@@ -42,7 +42,7 @@ async fn kinds_are_drawn_with_the_rules_between_them() {
   n1 [label="vpcs.network.example.com"];
   n2 [label="Disk\ndisks.storage.example.com"];
   n0 -> n1 [label="vms: .metadata.annotations['a\"b']"];
-  n0 -> n2 [label="vms: .spec.disks[*].name (Warn)", style=dashed];
+  n0 -> n2 [label="vms: .spec.disks[*].name (Warn) (missing: Deny)", style=dashed];
 }
 "#
     );
@@ -51,7 +51,10 @@ async fn kinds_are_drawn_with_the_rules_between_them() {
 
     let drawn = depguard(&["graph", "-o", "mermaid", "-f", file.to_str().unwrap()]).await;
     assert!(drawn.out.starts_with("flowchart LR\n"), "{drawn:?}");
-    assert!(drawn.out.contains(r#"n0 -.->|"vms: .spec.disks[#42;].name #40;Warn#41;"| n2"#), "{drawn:?}");
+    assert!(
+        drawn.out.contains(r#"n0 -.->|"vms: .spec.disks[#42;].name #40;Warn#41; #40;missing: Deny#41;"| n2"#),
+        "{drawn:?}"
+    );
 }
 
 #[tokio::test]
@@ -85,7 +88,7 @@ async fn objects_are_drawn_with_what_is_missing() {
         r#"["Vpc/x/v"]"#,
         r#"["Disk/x/lost"]"#,
         r#"-->|"vms: .metadata.annotations[#39;a#34;b#39;]"|"#,
-        r#"-.->|"vms: .spec.disks[#42;].name #40;Warn#41;"|"#,
+        r#"-.->|"vms: .spec.disks[#42;].name #40;Warn#41; #40;missing: Deny#41;"|"#,
     ] {
         assert!(drawn.out.contains(line), "{line} is not in {}", drawn.out);
     }

@@ -203,3 +203,20 @@ async fn a_page_that_lacks_a_part_never_says_that_nothing_blocks() {
     let (said, _) = state(&whole, "other");
     assert_eq!(said, "Does not exist, but 1 object refers to it.");
 }
+
+#[tokio::test]
+async fn a_kind_shows_what_its_rules_do_about_deletions_and_missing_targets() {
+    let folder = tempfile::tempdir().unwrap();
+    let strict = PARTS.replacen("fieldRef:", "onDelete: Warn, onMissing: Deny, fieldRef:", 1);
+    let page = |rules: &str| write(folder.path(), "rules.yaml", rules);
+    let Some(mut browser) = Chromium::start() else { return };
+    for (rules, missing) in [(strict.as_str(), true), (PARTS, false)] {
+        let page = depguard(&["graph", "-o", "html", "-f", page(rules).to_str().unwrap()]).await.well();
+        let page = write(folder.path(), "page.html", &page);
+        browser.open(&format!("file://{}#kind/nets.n.example.com", page.display()));
+        browser.until("document.querySelector('#panel h2').textContent === 'Net'");
+        let panel = browser.text("#panel");
+        assert_eq!(panel.contains("missing targets: Deny"), missing, "{panel}");
+        assert_eq!(panel.contains("only warns"), missing, "{panel}");
+    }
+}

@@ -17,7 +17,7 @@ spec:
     version: v1
     resource: vpcs
     fieldRef: {path: .spec.vpc, namespacePath: .spec.vpcNamespace}
-  - {group: compute.example.com, version: v1, resource: zones, onDelete: Warn, fieldRef: {path: .spec.zone}}
+  - {group: compute.example.com, version: v1, resource: zones, onDelete: Warn, onMissing: Deny, fieldRef: {path: .spec.zone}}
   - {group: network.example.com, version: v1, resource: vpcs, selectorRef: {path: .spec.peers}}
 ---
 apiVersion: dependencies.opendefense.cloud/v1alpha1
@@ -87,10 +87,17 @@ async fn a_reference_dangles_if_and_only_if_what_it_names_is_not_there() {
     let names = ran(&objects, &["dangling", "-o", "name"]).await;
     assert_eq!(names.out, "virtualmachines.compute.example.com/m3\n", "{names:?}");
     let wide = ran(&objects, &["dangling", "-o", "wide"]).await;
-    assert!(wide.out.contains("Zone/nowhere     zones.compute.example.com   Warn\n"), "{wide:?}");
+    assert!(wide.out.contains("Zone/nowhere     zones.compute.example.com   Warn        Deny\n"), "{wide:?}");
+    // Whoever applies the object is refused, though the target may be deleted with a warning.
+    let sarif: Value = serde_json::from_str(&ran(&objects, &["dangling", "-o", "sarif"]).await.out).unwrap();
+    assert_eq!(sarif["runs"][0]["results"][1]["level"], "error", "{sarif}");
     let json: Value = serde_json::from_str(&ran(&objects, &["dangling", "-o", "json"]).await.out).unwrap();
     assert_eq!(json["dangling"][0]["target"]["namespace"], "yy", "{json}");
-    assert_eq!((&json["dangling"][1]["onDelete"], &json["lookedAt"]), (&"Warn".into(), &9.into()), "{json}");
+    assert_eq!(
+        (&json["dangling"][1]["onDelete"], &json["dangling"][1]["onMissing"], &json["lookedAt"]),
+        (&"Warn".into(), &"Deny".into(), &9.into()),
+        "{json}"
+    );
 }
 
 #[tokio::test]
