@@ -1,7 +1,7 @@
 //! Dependents, reduced to the references that are counted.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::kind_watch::Index;
 pub(super) struct Dependents {
     reader: Arc<ReferenceReader>,
     objects: BTreeMap<DependentName, Box<[HeldReference]>>,
-    references: usize,
+    bytes: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,14 +25,14 @@ pub(super) struct DependentName {
 }
 
 /// Reference of a dependent.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HeldReference {
     /// Index of the edge, in the order of the reader's edges.
     pub(super) edge: usize,
     pub(super) means: Meaning,
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Meaning {
     Named(NamedTarget),
     /// Unknown, for this reason: the end of a sentence that begins with the object.
@@ -40,7 +40,7 @@ pub(super) enum Meaning {
 }
 
 /// Target that a reference names.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NamedTarget {
     pub(super) name: Box<str>,
     /// Namespace, if the target's kind has namespaces. `None`: any.
@@ -51,7 +51,7 @@ pub(super) struct NamedTarget {
 impl Dependents {
     /// Makes an empty index. The reader must have at least one edge.
     pub(super) fn new(reader: ReferenceReader) -> Self {
-        Self { reader: Arc::new(reader), objects: BTreeMap::new(), references: 0 }
+        Self { reader: Arc::new(reader), objects: BTreeMap::new(), bytes: 0 }
     }
 
     /// Returns all dependents with their references.
@@ -59,13 +59,13 @@ impl Dependents {
         self.objects.iter().flat_map(|(name, held)| held.iter().map(move |held| (name, held)))
     }
 
-    /// Reads the references of an object, each once, however often the object holds it.
+    /// Reads the references of an object in their order, each once, however often the object holds it.
     fn read(&self, object: &Value) -> Box<[HeldReference]> {
-        let mut held = HashSet::new();
+        let mut held = BTreeSet::new();
         let read = self.reader.read(object, |reference| held.extend(HeldReference::new(reference)));
         if let Err(why) = read {
             // Nobody knows whose reference it is, so each edge may have one.
-            let why: Box<str> = format!("can't be read: {why}").into();
+            let why = shortened(&format!("can't be read: {why}"));
             return Box::new([HeldReference { edge: ALL_EDGES, means: Meaning::Unclear(why) }]);
         }
         held.into_iter().collect()
@@ -73,7 +73,7 @@ impl Dependents {
 
     fn forget(&mut self, name: &DependentName) -> Option<Box<[HeldReference]>> {
         let known = self.objects.remove(name)?;
-        self.references = self.references.saturating_sub(known.len());
+        self.bytes = self.bytes.saturating_sub(bytes(name, &known));
         Some(known)
     }
 }
@@ -85,19 +85,16 @@ impl Index for Dependents {
     type Shown = Value;
 
     fn empty(&self) -> Self {
-        Self { reader: Arc::clone(&self.reader), objects: BTreeMap::new(), references: 0 }
+        Self { reader: Arc::clone(&self.reader), objects: BTreeMap::new(), bytes: 0 }
     }
 
     fn put(&mut self, object: Value) -> bool {
         let name = DependentName::of(&object);
         let held = self.read(&object);
         let known = self.forget(&name);
-        let is_same = |known: &[HeldReference]| {
-            known.len() == held.len() && held.iter().all(|reference| known.contains(reference))
-        };
-        let is_news = !is_same(known.as_deref().unwrap_or_default());
+        let is_news = known.as_deref().unwrap_or_default() != &*held;
         if !held.is_empty() {
-            self.references = self.references.saturating_add(held.len());
+            self.bytes = self.bytes.saturating_add(bytes(&name, &held));
             self.objects.insert(name, held);
         }
         is_news
@@ -107,8 +104,37 @@ impl Index for Dependents {
         self.forget(&DependentName::of(object)).is_some()
     }
 
-    fn size(&self) -> usize {
-        self.objects.len().saturating_add(self.references)
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Memory of a node of the map and of an allocation, beside their contents.
+const OVERHEAD: usize = 64;
+
+/// Returns the memory of a dependent.
+fn bytes(name: &DependentName, held: &[HeldReference]) -> usize {
+    let length = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
+    let each = held.iter().map(|HeldReference { edge: _, means }| {
+        let texts = match means {
+            Meaning::Named(NamedTarget { name, namespace, uid }) => name.len() + length(namespace) + length(uid),
+            Meaning::Unclear(why) => why.len(),
+        };
+        size_of::<HeldReference>() + OVERHEAD + texts
+    });
+    size_of::<DependentName>() + OVERHEAD + name.name.len() + length(&name.namespace) + each.sum::<usize>()
+}
+
+/// Maximum length of a name, a namespace and a UID, in bytes. No object has a longer one.
+const MAX_NAME: usize = 253;
+
+/// Returns a text that is kept: no more than its beginning if it is too long for a name. Its last character then is one
+/// that no name has, so that the text names no object.
+fn shortened(text: &str) -> Box<str> {
+    if text.len() <= MAX_NAME {
+        text.into()
+    } else {
+        format!("{}…", &text[..text.floor_char_boundary(MAX_NAME)]).into()
     }
 }
 
@@ -122,13 +148,13 @@ impl DependentName {
 impl HeldReference {
     /// Returns the reference, unless a selector holds it: one that selects nothing lacks no target.
     fn new(reference: ObjectReference<'_>) -> Option<Self> {
-        let boxed = |text: Cow<'_, str>| Box::from(&*text);
+        let kept = |text: Cow<'_, str>| shortened(&text);
         let means = match reference.means {
             ReferenceTarget::Named { name, namespace, uid } => {
-                Meaning::Named(NamedTarget { name: boxed(name), namespace: namespace.map(boxed), uid: uid.map(boxed) })
+                Meaning::Named(NamedTarget { name: kept(name), namespace: namespace.map(kept), uid: uid.map(kept) })
             }
             ReferenceTarget::Selected { .. } => return None,
-            ReferenceTarget::Unclear { why, .. } => Meaning::Unclear(why.into()),
+            ReferenceTarget::Unclear { why, .. } => Meaning::Unclear(shortened(&why)),
         };
         Some(Self { edge: reference.edge, means })
     }
@@ -141,5 +167,52 @@ impl fmt::Display for DependentName {
             Some(namespace) => write!(f, "{namespace}/{}", self.name),
             None => f.write_str(&self.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use depguard_core::{ControlPlane, Rule};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Makes the index of machines that name any number of networks.
+    fn machines() -> Dependents {
+        let rule = json!({"metadata": {"name": "a"}, "spec": {
+            "dependent": {"group": "c.example.com", "version": "v1", "kind": "VM", "resource": "vms"},
+            "dependencies": [{"group": "n.example.com", "version": "v1", "resource": "vpcs",
+                "fieldRef": {"path": ".spec.vpcs[*]"}, "onMissing": "Warn"}],
+        }});
+        let rule = Rule::parse(ControlPlane::Kubernetes, &rule).unwrap();
+        Dependents::new(ReferenceReader::new(rule.edges().iter().map(|edge| (&rule, edge))))
+    }
+
+    fn machine(name: &str, vpcs: &[&str]) -> Value {
+        json!({"metadata": {"namespace": "x", "name": name}, "spec": {"vpcs": vpcs}})
+    }
+
+    #[test]
+    fn references_count_once_in_any_order_and_their_memory_is_known() {
+        let mut machines = machines();
+        assert!(machines.put(machine("m", &["b", "a", "b"])));
+        let bytes = machines.bytes();
+        assert!(bytes > 0 && machines.iter().count() == 2);
+        assert!(!machines.put(machine("m", &["a", "a", "b"])) && machines.bytes() == bytes);
+        assert!(machines.put(machine("m", &["a"])) && machines.bytes() < bytes);
+        assert!(!machines.put(machine("other", &[])));
+        assert!(machines.remove(&machine("m", &[])) && machines.bytes() == 0);
+    }
+
+    /// Anybody may write a text of a megabyte into a field that names a target. A status must not become as long.
+    #[test]
+    fn of_a_text_that_is_no_name_only_the_beginning_is_kept() {
+        let mut machines = machines();
+        let name = "é".repeat(500_000);
+        machines.put(machine("m", &[&name]));
+        assert!(machines.bytes() < 1000, "{}", machines.bytes());
+        let (_, held) = machines.iter().next().unwrap();
+        let Meaning::Named(target) = &held.means else { panic!("{held:?}") };
+        assert_eq!(*target.name, format!("{}…", "é".repeat(126)));
     }
 }

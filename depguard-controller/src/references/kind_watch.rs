@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::space::{MAX_ENTRIES, Share, Space};
+use super::space::{MAX_MIB, Share, Space};
 use crate::model::reference_count::{KIND_NOT_FOUND, RIGHT_MISSING, TOO_MANY, Uncounted, WATCH_FAILED};
 use crate::runtime::backoff::Retries;
 
@@ -36,8 +36,8 @@ pub(super) trait Index: Debug + Send + 'static {
     fn put(&mut self, object: Self::Shown) -> bool;
     /// Takes in that an object is gone. Returns true if the count may change.
     fn remove(&mut self, object: &Self::Shown) -> bool;
-    /// Returns the number of entries.
-    fn size(&self) -> usize;
+    /// Returns the memory of the index in bytes, estimated rather too high.
+    fn bytes(&self) -> usize;
 }
 
 /// Stream of a watch.
@@ -176,7 +176,7 @@ impl<I: Index> Follower<I> {
                 WatchEvent::Listed(object) => {
                     let (index, share) = &mut listed;
                     index.put(object);
-                    share.resize(index.size())
+                    share.resize(index.bytes())
                 }
                 WatchEvent::Complete => {
                     let (index, share) = std::mem::replace(&mut listed, self.begin_list());
@@ -195,8 +195,8 @@ impl<I: Index> Follower<I> {
             };
             if !is_within {
                 let message = format!(
-                    "depguard counts no references, because all dependents, references and targets together are more \
-                     than {MAX_ENTRIES}; run `kubectl depguard dangling`"
+                    "depguard counts no references, because all dependents, references and targets together take more \
+                     than {MAX_MIB} MiB; run `kubectl depguard dangling`"
                 );
                 return Failure { why: Uncounted { reason: TOO_MANY, message }, is_final: true };
             }
@@ -239,7 +239,7 @@ impl<I: Index> Follower<I> {
         let mut is_within = true;
         self.change(|watched| {
             let is_news = change(&mut watched.index);
-            is_within = watched.share.resize(watched.index.size());
+            is_within = watched.share.resize(watched.index.bytes());
             is_news
         });
         is_within
@@ -294,21 +294,21 @@ mod tests {
         }
     }
 
-    /// Returns the reasons of all states until the objects are known, each with the number of objects.
-    async fn states(failures: usize, status: u16) -> Vec<(&'static str, usize)> {
-        let (space, news) = (Space::new(10), Arc::new(Notify::new()));
+    /// Returns the reasons of all states until the objects are known, and if objects are kept in them.
+    async fn states(failures: usize, status: u16) -> Vec<(&'static str, bool)> {
+        let (space, news) = (Space::new(1000), Arc::new(Notify::new()));
         let watch = KindWatch::start(vpcs(), Targets::default(), &space, Arc::clone(&news), streams(failures, status));
         let mut seen = Vec::new();
         loop {
             news.notified().await;
             let watched = watch.lock();
-            let size = watched.index.size();
+            let is_kept = watched.index.bytes() > 0;
             match &watched.state {
                 State::Loaded => {
-                    seen.push(("loaded", size));
+                    seen.push(("loaded", is_kept));
                     return seen;
                 }
-                State::Unknown(why) => seen.push((why.reason, size)),
+                State::Unknown(why) => seen.push((why.reason, is_kept)),
                 State::Pending => {}
             }
         }
@@ -316,10 +316,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn objects_that_may_be_listed_and_not_watched_are_never_known() {
-        assert_eq!(states(0, 0).await, [("loaded", 1)]);
-        assert_eq!(states(5, 403).await, [(RIGHT_MISSING, 0), ("loaded", 1)]);
-        assert_eq!(states(5, 404).await, [(KIND_NOT_FOUND, 0), ("loaded", 1)]);
-        assert_eq!(states(5, 500).await, [(WATCH_FAILED, 0), ("loaded", 1)]);
+        assert_eq!(states(0, 0).await, [("loaded", true)]);
+        assert_eq!(states(5, 403).await, [(RIGHT_MISSING, false), ("loaded", true)]);
+        assert_eq!(states(5, 404).await, [(KIND_NOT_FOUND, false), ("loaded", true)]);
+        assert_eq!(states(5, 500).await, [(WATCH_FAILED, false), ("loaded", true)]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -329,6 +329,6 @@ mod tests {
         news.notified().await;
         let watched = watch.lock();
         assert!(matches!(&watched.state, State::Unknown(why) if why.reason == TOO_MANY));
-        assert_eq!(watched.index.size(), 0);
+        assert_eq!(watched.index.bytes(), 0);
     }
 }

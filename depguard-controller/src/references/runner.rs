@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::count::{CountedEdge, count};
 use super::dependents::Dependents;
 use super::kind_watch::KindWatch;
-use super::space::{MAX_ENTRIES, Space};
+use super::space::{MAX_MIB, Space};
 use super::targets::Targets;
 use crate::leader::write_permit::WritePermit;
 use crate::model::reference_count::{NOT_COUNTED, ReferenceCount, ReferenceCounts, Uncounted};
@@ -51,7 +51,7 @@ impl References {
             written: Derived::default(),
             dependents: BTreeMap::new(),
             targets: BTreeMap::new(),
-            space: Space::new(MAX_ENTRIES),
+            space: Space::new(MAX_MIB << 20),
             news: Arc::default(),
         }
     }

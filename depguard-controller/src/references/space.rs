@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum number of entries: each target, each dependent and each of its references is one. An entry of a dependent or
-/// a reference takes about 150 bytes, one of a target about 100.
-pub(super) const MAX_ENTRIES: usize = 400_000;
+/// Maximum memory of all dependents, references and targets, in MiB.
+pub(super) const MAX_MIB: usize = 64;
 
-/// Space for all entries. Clones share it.
+/// Space for all indexes. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Space {
     used: Arc<AtomicUsize>,
@@ -18,29 +17,30 @@ pub(super) struct Space {
 #[derive(Debug)]
 pub(super) struct Share {
     space: Space,
-    entries: usize,
+    bytes: usize,
 }
 
 impl Space {
+    /// Makes a space of so many bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { used: Arc::default(), limit }
     }
 
     /// Returns an empty share.
     pub(super) fn share(&self) -> Share {
-        Share { space: self.clone(), entries: 0 }
+        Share { space: self.clone(), bytes: 0 }
     }
 }
 
 impl Share {
-    /// Makes the share as large as this number of entries. Returns false if all shares together are too large then.
-    pub(super) fn resize(&mut self, entries: usize) -> bool {
+    /// Makes the share as large as this number of bytes. Returns false if all shares together are too large then.
+    pub(super) fn resize(&mut self, bytes: usize) -> bool {
         let Space { used, limit } = &self.space;
         // Shares never free more than they took, so the sum can't wrap.
-        let before = used.fetch_add(entries, Ordering::Relaxed);
-        used.fetch_sub(self.entries, Ordering::Relaxed);
-        let total = before.saturating_add(entries).saturating_sub(self.entries);
-        self.entries = entries;
+        let before = used.fetch_add(bytes, Ordering::Relaxed);
+        used.fetch_sub(self.bytes, Ordering::Relaxed);
+        let total = before.saturating_add(bytes).saturating_sub(self.bytes);
+        self.bytes = bytes;
         total <= *limit
     }
 }
