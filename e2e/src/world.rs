@@ -310,9 +310,11 @@ impl World {
             if !reply.is_gone() {
                 reply.ok()?;
             }
-            for configuration in [rules::CONFIGURATION, rules::REFERENCES_CONFIGURATION] {
-                place.delete(configuration).await?;
-            }
+            let configurations = [rules::CONFIGURATION, rules::REFERENCES_CONFIGURATION];
+            eventually("no configuration about rules is left", self.ring_patience(), async || {
+                rules::remove_configurations(&place, &configurations).await
+            })
+            .await?;
             if !self.is_kcp() {
                 provider.remove(&place).await?;
             }

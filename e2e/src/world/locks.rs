@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::rules::remove_configurations;
 use super::{Consumer, Provider, Resource, World};
 use crate::api::{Api, Reply};
 use crate::outcome::{Outcome, Stop, ensure, eventually};
@@ -213,13 +214,10 @@ impl World {
     pub(super) async fn clean_locks(&self, admin: &Api) -> Outcome {
         let spec = json!({"targets": [{"resource": "configmaps", "name": "a"}]});
         let probe = lock_of("ClusterObjectLock", "probe", &spec);
-        // A request that the scenario's controller sent last may write a configuration again, and an API server notices
-        // a removed configuration a moment later.
+        let configurations = [LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, COMPAT_CONFIGURATION];
+        // An API server notices a removed configuration a moment later.
         eventually("no configuration about locks is left", self.ring_patience(), async || {
-            for configuration in [LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, COMPAT_CONFIGURATION] {
-                let reply = admin.delete(configuration).await?;
-                ensure(reply.is_gone(), || format!("{configuration} was still there"))?;
-            }
+            remove_configurations(admin, &configurations).await?;
             admin.post(&format!("{CLUSTER_LOCKS}?dryRun=All"), &probe).await?.ok().map(drop)
         })
         .await?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::rules::remove_configurations;
 use super::{Resource, World};
 use crate::api::Api;
 use crate::outcome::{Outcome, ensure, eventually};
@@ -47,8 +48,8 @@ impl World {
 
     /// Removes everything that a scenario with owners may leave in a cluster.
     pub(super) async fn clean_owners(&self, admin: &Api) -> Outcome {
-        admin.delete(CONFIGURATION).await?;
         eventually("what is left of owners is removed", self.ring_patience(), async || {
+            remove_configurations(admin, &[CONFIGURATION]).await?;
             for collection in [GLOBAL_OWNERS, GROUP_OWNERS] {
                 admin.delete(collection).await?.ok()?;
                 let left = admin.get(collection).await?.ok()?;

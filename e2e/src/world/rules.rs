@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::provider::{BINDINGS, CRDS, EXPORTS, SCHEMAS, create_binding};
 use super::{Consumer, Provider, Resource, World};
 use crate::api::Api;
-use crate::outcome::{Outcome, Stop, eventually};
+use crate::outcome::{Outcome, Stop, ensure, eventually};
 
 /// Path of all rules, in any workspace that has bound depguard or in the one cluster.
 pub const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
@@ -23,6 +23,16 @@ pub const REFERENCES_CONFIGURATION: &str =
 
 /// Path of the Lease by which one of several controllers is elected.
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases/depguard-controller";
+
+/// Deletes webhook configurations; fails if one was still there. A request that a scenario's controller sent last may
+/// write a configuration again, so whoever cleans up deletes until none is there.
+pub(super) async fn remove_configurations(place: &Api, configurations: &[&str]) -> Outcome {
+    for configuration in configurations {
+        let reply = place.delete(configuration).await?;
+        ensure(reply.is_gone(), || format!("{configuration} was still there: {}", reply.status))?;
+    }
+    Ok(())
+}
 
 /// Returns a pack of ready-made rules.
 pub fn pack(name: &str) -> Outcome<RulePack> {
