@@ -12,7 +12,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-pub(crate) use self::lookup::Lookup;
+pub(crate) use self::lookup::{Lookup, described};
 use crate::cluster::kinds::{KindInfo, Kinds};
 use crate::cluster::rules::{Bound, BoundKind, ReadFailure, Rules};
 use crate::cluster::selection::Selection;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use depguard_core::model::{Namespace, percent_encode};
+use depguard_core::model::{GroupResource, Namespace, percent_encode};
 use depguard_kcp::ApiError;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl ApiServer {
         match self.get(kind, namespace, name).await {
             Ok(Some(object)) => Ok(Lookup::Found(Arc::new(object))),
             Ok(None) => Ok(Lookup::Missing),
-            Err(why) => refused(described(kind, namespace, name), &why).map(Lookup::Unread),
+            Err(why) => refused(described(&kind.gvr.group_resource(), namespace, name), &why).map(Lookup::Unread),
         }
     }
 
@@ -55,7 +55,7 @@ impl ApiServer {
             self.get(kind, namespace, name).await.map(|object| object.into_iter().for_each(each))
         };
         read.map_err(|why| {
-            let what = described(kind, namespace, name);
+            let what = described(&kind.gvr.group_resource(), namespace, name);
             refused(what.clone(), &why).unwrap_or_else(|_| ReadFailure { what, why: why.to_string() })
         })
     }
@@ -74,7 +74,7 @@ impl ApiServer {
 }
 
 /// Names an object in a message: `vpcs.network.example.com a in namespace shop`.
-fn described(kind: &KindInfo, namespace: Option<&str>, name: &str) -> String {
+pub(crate) fn described(resource: &GroupResource, namespace: Option<&str>, name: &str) -> String {
     let within = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-    format!("{} {name}{within}", kind.gvr.group_resource())
+    format!("{resource} {name}{within}")
 }

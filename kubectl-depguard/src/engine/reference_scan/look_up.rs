@@ -7,7 +7,7 @@ use depguard_core::model::GroupResource;
 use futures::stream::{self, StreamExt};
 
 use super::{Object, Scan};
-use crate::cluster::api_server::{ApiServer, MAX_CONCURRENT_REQUESTS};
+use crate::cluster::api_server::{ApiServer, MAX_CONCURRENT_REQUESTS, described};
 use crate::cluster::kinds::Kinds;
 use crate::cluster::rules::ReadFailure;
 use crate::io::exit::Failure;
@@ -62,10 +62,9 @@ async fn read(server: &ApiServer, kinds: &Kinds, target: &Target) -> Result<Vec<
 
 /// Builds the failure for a target of a kind that the API server does not serve, or of which that is unknown.
 fn unserved(kinds: &Kinds, (kind, namespace, name): &Target) -> ReadFailure {
-    let within = namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
     let why = match kinds.unread_of(&kind.group).next() {
         Some(unread) => format!("could not read {unread}"),
         None => ReadFailure::NOT_SERVED.to_owned(),
     };
-    ReadFailure { what: format!("{kind} {name}{within}"), why }
+    ReadFailure { what: described(kind, namespace.as_deref(), name), why }
 }

@@ -1,0 +1,91 @@
+use serde_json::json;
+
+use super::*;
+use crate::io::terminal::Terminal;
+
+#[test]
+fn what_is_said_of_an_older_rule_does_not_count() {
+    let rule = |generation: i64, status: &str| {
+        json!({
+            "metadata": {"name": "vm", "generation": generation},
+            "status": {"conditions": [
+                {"type": "Enforced", "status": status, "reason": "R", "observedGeneration": 1,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "m"},
+                {"type": "Accepted", "status": "True", "reason": "Accepted", "observedGeneration": 1},
+            ]},
+        })
+    };
+    assert!(RuleStatus::from_rule(&rule(1, "True")).enforced);
+    assert!(!RuleStatus::from_rule(&rule(2, "True")).enforced);
+    assert!(!RuleStatus::from_rule(&rule(1, "False")).enforced);
+    assert!(!RuleStatus::from_rule(&json!({"metadata": {"name": "vm"}})).enforced);
+    let now = "2026-01-01T00:05:00Z".parse().unwrap();
+    let shown = table(&[RuleStatus::from_rule(&rule(1, "False"))], now).render(&Terminal::captured("").0);
+    assert!(shown.ends_with("vm     True       Unknown    Unknown      False (R)   5m\n"), "{shown}");
+    let shown = wide(&[RuleStatus::from_rule(&rule(2, "True")), RuleStatus::from_rule(&json!({}))], now)
+        .render(&Terminal::captured("").0);
+    assert!(
+        shown.contains("Enforced    True      R          5m    (about an earlier version of the rule) m"),
+        "{shown}"
+    );
+    assert!(shown.contains("no controller has checked it yet"), "{shown}");
+    // Until a controller reports, the age is the age of the rule.
+    let young = json!({"metadata": {"name": "vm", "creationTimestamp": "2026-01-01T00:04:00Z"}});
+    let shown = table(&[RuleStatus::from_rule(&young)], now).render(&Terminal::captured("").0);
+    assert!(shown.ends_with("Unknown    60s\n"), "{shown}");
+}
+
+#[test]
+fn missing_targets_show_in_a_column_of_their_own_once_a_rule_is_counted() {
+    let counted = json!({"metadata": {"name": "vm"}, "status": {"conditions": [
+        {"type": "TargetsExist", "status": "False", "reason": "DanglingReferences"},
+    ]}});
+    let rules = [counted, json!({"metadata": {"name": "other"}})].map(|rule| RuleStatus::from_rule(&rule));
+    let shown = |rules: &[RuleStatus]| table(rules, Timestamp::UNIX_EPOCH).render(&Terminal::captured("").0);
+    let both = shown(&rules);
+    assert!(both.contains("ENFORCED   TARGETS EXIST                AGE"), "{both}");
+    assert!(both.contains("False (DanglingReferences)"), "{both}");
+    assert!(!shown(&rules[1..]).contains("TARGETS EXIST"));
+}
+
+#[test]
+fn a_rule_whose_references_no_configuration_covers_is_not_enforced() {
+    let rule = |on_missing: Value| {
+        json!({
+            "metadata": {"name": "vm", "generation": 1},
+            "spec": {
+                "dependent": {"group": "compute.example.com", "resource": "machines"},
+                "dependencies": [{"group": "", "resource": "secrets", "onMissing": on_missing}],
+            },
+            "status": {"conditions": [{"type": "Enforced", "status": "True", "observedGeneration": 1}]},
+        })
+    };
+    let configuration = |name: &str, operation: &str, group: &str, resource: &str| {
+        let rule = json!({"operations": [operation], "apiGroups": [group], "resources": [resource]});
+        json!({"metadata": {"name": name}, "webhooks": [{"rules": [rule]}]})
+    };
+    let of_targets = configuration("dependency-controller", "DELETE", "", "secrets");
+    let of_dependents = configuration("dependency-references", "CREATE", "compute.example.com", "machines");
+    let foreign = configuration("foreign", "CREATE", "compute.example.com", "machines");
+    let found = |on_missing, configurations: &[&Value]| {
+        let mut found = RuleInventory {
+            rules: vec![RuleStatus::from_rule(&rule(on_missing))],
+            configurations: configurations.iter().copied().cloned().collect(),
+            all_configurations: true,
+            is_elsewhere: false,
+        };
+        found.correct_by_configurations(ControlPlane::Kubernetes);
+        found.rules.remove(0)
+    };
+    for on_missing in ["Audit", "Warn", "Deny"] {
+        assert!(found(json!(on_missing), &[&of_targets, &of_dependents]).enforced);
+        let uncovered = found(json!(on_missing), &[&of_targets, &foreign]);
+        assert!(!uncovered.enforced);
+        let said = &uncovered.conditions[0].message;
+        assert!(said.contains("covers creations of machines.compute.example.com"), "{said}");
+    }
+    for on_missing in [json!("Ignore"), Value::Null] {
+        assert!(found(on_missing, &[&of_targets]).enforced);
+    }
+    assert!(!found(json!("Deny"), &[&of_dependents]).enforced);
+}
