@@ -244,17 +244,20 @@ mod tests {
     use prometheus_client::encoding::text::encode;
     use serde_json::json;
 
+    /// Returns the lines of a registry that begin like this.
+    fn series(registry: &Registry, beginning: &str) -> Vec<String> {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        text.lines().filter(|line| line.starts_with(beginning)).map(str::to_owned).collect()
+    }
+
     #[test]
     fn locks_and_owners_are_counted_for_as_long_as_it_leads() {
         let (metrics, mut registry) = (Metrics::default(), Registry::default());
         metrics.register(&mut registry, || true);
         let shown = || {
-            let mut text = String::new();
-            encode(&mut text, &registry).unwrap();
-            let of = |line: &&str| {
-                line.starts_with("depguard_controller_locks{") || line.starts_with("depguard_controller_owners{")
-            };
-            text.lines().filter(of).map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+            let lines = ["locks", "owners"].map(|name| series(&registry, &format!("depguard_controller_{name}{{")));
+            lines.concat().iter().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
         };
         metrics.leads(true);
         metrics.locks(3, 1);
@@ -268,12 +271,7 @@ mod tests {
     fn rules_are_told_by_their_conditions_for_as_long_as_it_leads() {
         let (metrics, mut registry) = (Metrics::default(), Registry::default());
         metrics.register(&mut registry, || true);
-        let shown = || {
-            let mut text = String::new();
-            encode(&mut text, &registry).unwrap();
-            let rules = text.lines().filter(|line| line.starts_with("depguard_controller_rules{"));
-            rules.map(str::to_owned).collect::<Vec<_>>()
-        };
+        let shown = || series(&registry, "depguard_controller_rules{");
         let rule = |status, reason| {
             json!({"metadata": {"name": "a"}, "status": {"conditions": [
                 {"type": "Enforced", "status": status, "reason": reason, "message": "b"},
@@ -296,17 +294,16 @@ mod tests {
     fn references_without_a_target_are_told_by_rule_and_an_unknown_number_is_not_0() {
         let (metrics, mut registry) = (Metrics::default(), Registry::default());
         metrics.register(&mut registry, || true);
-        let shown = || {
-            let mut text = String::new();
-            encode(&mut text, &registry).unwrap();
-            let counts = text.lines().filter_map(|line| line.strip_prefix("depguard_controller_dangling_references{"));
-            counts.map(str::to_owned).collect::<Vec<_>>()
-        };
+        let shown = || series(&registry, "depguard_controller_dangling_references{");
         let rule = |name, count: Value| json!({"metadata": {"name": name}, "status": {"danglingReferences": count}});
         metrics.leads(true);
         let rules = [rule("a", json!({"count": 0})), rule("b", Value::Null), rule("c", json!({"count": 7}))];
         metrics.rules(&rules);
-        assert_eq!(shown(), [r#"rule="a"} 0.0"#, r#"rule="c"} 7.0"#]);
+        let expected = [
+            r#"depguard_controller_dangling_references{rule="a"} 0.0"#,
+            r#"depguard_controller_dangling_references{rule="c"} 7.0"#,
+        ];
+        assert_eq!(shown(), expected);
         metrics.leads(false);
         assert!(shown().is_empty());
     }

@@ -19,7 +19,8 @@ const CONFIGURATION: &str =
 /// Configuration that has references reviewed.
 pub(crate) const REFERENCES: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-references";
-const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+/// Path of all rules.
+pub(crate) const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 const PATIENCE: Duration = Duration::from_secs(20);
 

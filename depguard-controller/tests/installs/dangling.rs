@@ -5,9 +5,8 @@ use depguard_kcp::Preconditions;
 use depguard_testbed::{Fault, When};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, until};
+use crate::bed::{Bed, RULES, until};
 
-const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const VPCS: &str = "/apis/network.example.com/v1alpha1/namespaces/default/vpcs";
 const MACHINES: &str = "/apis/compute.example.com/v1alpha1/namespaces/default/virtualmachines";
 const MISSING: &str = "False DanglingReferences";

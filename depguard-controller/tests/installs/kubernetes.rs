@@ -5,9 +5,7 @@ use std::time::Duration;
 use depguard_controller::{Controller, StartError, WebhookTarget};
 use serde_json::json;
 
-use crate::bed::{Bed, rule, until};
-
-const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+use crate::bed::{Bed, RULES, rule, until};
 
 #[tokio::test]
 async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {

@@ -7,10 +7,8 @@ use depguard_kcp::Preconditions;
 use depguard_testbed::{Fault, When};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, COMPUTE, NETWORK, REFERENCES, local_rule, rule, until};
+use crate::bed::{Bed, COMPUTE, NETWORK, REFERENCES, RULES, local_rule, rule, until};
 use crate::removal::uninstalled;
-
-const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 
 /// Returns a rule that looks for its targets.
 fn looking(mut rule: Value) -> Value {

@@ -11,10 +11,9 @@ use serde_json::json;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::bed::{Bed, COMPUTE, NETWORK, answer, local_rule, probe, until, until_ready};
+use crate::bed::{Bed, COMPUTE, NETWORK, RULES, answer, local_rule, probe, until, until_ready};
 use crate::takeover::configuration;
 
-const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 /// Lease that marks an uninstall.
 const MARK: &str = "/leases/depguard-controller-uninstall";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
