@@ -5,15 +5,21 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-const PUBLISHED: [&str; 6] = [
-    "depguard-controller",
-    "depguard-core",
-    "depguard-kcp",
-    "depguard-testbed",
-    "depguard-webhook",
-    "kubectl-depguard",
+/// Published crates, each after those that it uses. The release publishes them in this order.
+const CRATES: &str = include_str!("../../../.ci/crates");
+
+/// The categories of crates.io that a crate here may name; crates.io drops a category that it doesn't know.
+const CATEGORIES: [&str; 8] = [
+    "api-bindings",
+    "command-line-utilities",
+    "config",
+    "data-structures",
+    "development-tools",
+    "development-tools::testing",
+    "network-programming",
+    "web-programming::http-server",
 ];
 
 fn packages() -> Vec<Value> {
@@ -44,19 +50,79 @@ fn the_two_processes_of_the_readme_can_run_on_one_host() {
     assert_eq!(all.len(), 4, "{all:?}");
 }
 
+fn name(package: &Value) -> &str {
+    package["name"].as_str().unwrap()
+}
+
+fn texts(list: &Value) -> Vec<&str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Returns what a registry would refuse or miss in a crate's metadata.
+fn faults(package: &Value, repository: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let name = name(package);
+    for field in ["description", "license", "readme"] {
+        if package[field].as_str().is_none_or(str::is_empty) {
+            faults.push(format!("no {field}"));
+        }
+    }
+    if package["repository"] != repository
+        || !package["homepage"].as_str().is_some_and(|url| url.starts_with(repository))
+    {
+        faults.push("not the workspace's repository and homepage".to_owned());
+    }
+    if package["documentation"] != format!("https://docs.rs/{name}") {
+        faults.push("documentation".to_owned());
+    }
+    let (keywords, categories) = (texts(&package["keywords"]), texts(&package["categories"]));
+    let is_keyword = |word: &&str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '+'].contains(&c);
+        word.len() <= 20 && word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(allowed)
+    };
+    if !(1..=5).contains(&keywords.len()) || !keywords.iter().all(is_keyword) {
+        faults.push(format!("keywords {keywords:?}"));
+    }
+    if !(1..=5).contains(&categories.len()) || !categories.iter().all(|slug| CATEGORIES.contains(slug)) {
+        faults.push(format!("categories {categories:?}"));
+    }
+    faults
+}
+
+#[test]
+fn each_published_crate_has_what_a_registry_shows() {
+    let packages = packages();
+    let repository = packages[0]["repository"].as_str().unwrap();
+    for package in &packages {
+        assert_eq!(faults(package, repository), [""; 0], "{}", name(package));
+    }
+    // Each of these is seen.
+    for (field, value) in [
+        ("description", json!("")),
+        ("license", json!(null)),
+        ("readme", json!(null)),
+        ("repository", json!("https://example.com/depguard")),
+        ("homepage", json!(null)),
+        ("documentation", json!(null)),
+        ("keywords", json!(["referential-integrity"])),
+        ("keywords", json!(["a", "b", "c", "d", "e", "f"])),
+        ("keywords", json!(["foreign key"])),
+        ("categories", json!([])),
+        ("categories", json!(["kubernetes"])),
+    ] {
+        let mut package = packages[0].clone();
+        package[field] = value.clone();
+        assert_eq!(faults(&package, repository).len(), 1, "{field}: {value}");
+    }
+}
+
 #[test]
 fn each_published_crate_has_a_page_that_stands_alone() {
-    let names: BTreeSet<_> = packages().iter().map(|package| package["name"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(names, PUBLISHED.map(str::to_owned).into());
     for package in packages() {
-        let (name, folder) =
-            (&package["name"], Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap());
-        for field in ["description", "license", "readme"] {
-            assert!(package[field].as_str().is_some_and(|value| !value.is_empty()), "{name}: {field}");
-        }
-        assert!(package["keywords"].as_array().is_some_and(|words| (1..=5).contains(&words.len())), "{name}");
+        let (name, folder) = (name(&package), Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap());
         let readme = fs::read_to_string(folder.join(package["readme"].as_str().unwrap())).unwrap();
-        assert!(readme.starts_with(&format!("# {}\n", name.as_str().unwrap())), "{name}");
+        assert!(readme.starts_with(&format!("# {name}\n")), "{name}");
+        assert!(readme.contains("\n```"), "{name}: no example");
         // A registry shows the README without the repository's other files.
         let links = readme.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
         let relative: Vec<_> = links.filter(|link| !link.starts_with("https://") && !link.starts_with('#')).collect();
@@ -64,11 +130,43 @@ fn each_published_crate_has_a_page_that_stands_alone() {
     }
 }
 
+/// Returns the crates that are published before a crate that they use, each with the used one.
+fn out_of_order(order: &[&str], packages: &[Value]) -> Vec<String> {
+    let place = |name: &str| order.iter().position(|published| *published == name);
+    let mut early = Vec::new();
+    for package in packages {
+        for used in package["dependencies"].as_array().unwrap() {
+            // What is published leaves out a path without a version.
+            let stays = used["path"].is_string() && used["req"] != "*" && name(used) != name(package);
+            if stays && place(name(used)) >= place(name(package)) {
+                early.push(format!("{} before {}", name(package), name(used)));
+            }
+        }
+    }
+    early
+}
+
 #[test]
-fn the_rust_that_is_promised_is_the_one_that_is_declared() {
+fn crates_are_published_after_those_that_they_use() {
+    let (order, packages): (Vec<_>, _) = (CRATES.lines().collect(), packages());
+    let names: BTreeSet<_> = packages.iter().map(name).collect();
+    assert_eq!(order.iter().copied().collect::<BTreeSet<_>>(), names, ".ci/crates, and the published crates");
+    assert_eq!(order.len(), names.len(), "a crate stands twice in .ci/crates");
+    assert_eq!(out_of_order(&order, &packages), [""; 0]);
+    let reversed: Vec<_> = order.iter().rev().copied().collect();
+    assert!(out_of_order(&reversed, &packages).len() > 5);
+    assert!(
+        include_str!("../../../.github/workflows/release.yml").contains(".ci/crates | xargs cargo publish --dry-run")
+    );
+}
+
+#[test]
+fn the_rust_that_is_promised_is_the_one_that_is_declared_and_tested() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/embedding.md")).unwrap();
+    let tested = include_str!("../../../rust-toolchain.toml");
     for package in packages() {
         let declared = package["rust_version"].as_str().unwrap().trim_end_matches(".0");
         assert!(page.contains(&format!("Rust {declared}, declared")), "{}: {declared}", package["name"]);
+        assert!(tested.contains(&format!("channel = \"{declared}.")), "{}: {declared}", package["name"]);
     }
 }
