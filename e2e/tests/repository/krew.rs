@@ -100,12 +100,9 @@ fn faults(manifest: &str, hashes: &BTreeMap<String, String>) -> Vec<String> {
         must(platform.uri.contains(&format!("/releases/download/{}/", spec.version)), "the version's release");
         must(hashes.get(archive) == Some(&platform.sha256), "the archive's SHA-256");
         must(platform.bin.ends_with(".exe") == (label("os") == "windows"), "bin");
-        let copied: BTreeSet<_> = platform
-            .files
-            .iter()
-            .filter(|file| file.to == ".")
-            .filter_map(|file| file.from.rsplit('/').next())
-            .collect();
+        let folder = archive.strip_suffix(".tar.gz").unwrap_or_default();
+        let copied = platform.files.iter().filter(|file| file.to == ".");
+        let copied: BTreeSet<_> = copied.filter_map(|file| file.from.strip_prefix(folder)?.strip_prefix('/')).collect();
         must(copied == [platform.bin.as_str(), "LICENSE"].into(), "the program and its licence are copied");
     }
     faults
@@ -160,7 +157,8 @@ fn the_manifest_for_krew_keeps_its_rules() {
         ("os: darwin", "os: linux"),
         ("arch: arm64", "arch: arm64\n        libc: glibc"),
         ("sha256: ", "sha256: 0"),
-        ("    - from: kubectl", "    - from: LICENSE\n      to: .\n    - from: man/kubectl"),
+        ("    - from: kubectl", "    - from: man/kubectl"),
+        ("      to: .\n", "      to: bin\n"),
         ("bin: kubectl-depguard\n", "bin: kubectl-depguard.exe\n"),
         ("bin: kubectl-depguard.exe\n", "bin: kubectl-depguard\n"),
     ] {
