@@ -26,6 +26,9 @@ pub mod tools;
 /// Pages in docs/, read as steps for a reader.
 pub mod document;
 
+/// Files that a test generates.
+pub mod generated;
+
 /// Results of checks other than scenarios.
 mod tally;
 

@@ -7,6 +7,7 @@ mod documented;
 mod installed;
 mod lifecycle;
 mod node;
+mod packed;
 mod rendered;
 mod values;
 mod walkthrough;
@@ -37,6 +38,8 @@ fn main() {
 /// Runs the checks that need no API server.
 fn offline(chart: &Chart, tally: &mut Tally) {
     tally.record("helm finds nothing to complain about", rendered::lint(chart));
+    tally.record("the package has the changes of its version", packed::has_the_changes(chart));
+    tally.record("an older Kubernetes is refused", packed::is_for_new_clusters(chart));
     for case in values::RENDERED {
         tally.record(&format!("rendered: {}", case.name), rendered::check(chart, case));
     }

@@ -86,6 +86,7 @@ const CRATES: &[Crate] = &[
             "ring",
             "tools",
             "document",
+            "generated",
             "tally",
             "selection",
             "certificate",

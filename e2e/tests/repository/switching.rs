@@ -49,7 +49,7 @@ fn the_values_that_take_the_place_of_the_references_exist() {
 }
 
 /// Returns the paths of all values that have no values below them.
-fn leaves(values: &Value, at: &str, into: &mut Vec<String>) {
+pub(crate) fn leaves(values: &Value, at: &str, into: &mut Vec<String>) {
     match values.as_object().filter(|fields| !fields.is_empty()) {
         Some(fields) => {
             for (name, value) in fields {
