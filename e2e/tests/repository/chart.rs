@@ -29,6 +29,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/depguard")
 }
 
+/// Returns true if the URL is one of a file here, such as `…/blob/main/README.md` with the branch `/blob/main/`.
+pub(crate) fn is_in_the_repository(url: &str, branch: &str) -> bool {
+    let path = url.strip_prefix(REPOSITORY).and_then(|path| path.strip_prefix(branch));
+    path.is_some_and(|path| folder().join("../..").join(path).is_file())
+}
+
 fn metadata() -> Value {
     serde_saphyr::from_str(&fs::read_to_string(folder().join("Chart.yaml")).unwrap()).unwrap()
 }
@@ -67,10 +73,7 @@ fn faults(chart: &Value) -> Vec<String> {
     must(annotation("license") == env!("CARGO_PKG_LICENSE"), "license");
     must(annotation("prerelease") == version.contains('-').to_string(), "prerelease");
     must(CATEGORIES.contains(&annotation("category")), "category");
-    let is_there = |url: &Value, branch: &str| {
-        let path = url.as_str().and_then(|url| url.strip_prefix(REPOSITORY)?.strip_prefix(branch));
-        path.is_some_and(|path| folder().join("../..").join(path).is_file())
-    };
+    let is_there = |url: &Value, branch: &str| url.as_str().is_some_and(|url| is_in_the_repository(url, branch));
     must(is_there(&chart["icon"], "/raw/main/"), "icon");
     let links = list("links");
     let is_link = |link: &Value| link["name"].is_string() && is_there(&link["url"], "/blob/main/");

@@ -5,6 +5,7 @@ mod architecture;
 mod chart;
 mod chart_values;
 mod krew;
+mod openssf;
 mod owner;
 mod packages;
 mod public_api;
