@@ -47,6 +47,7 @@ fn offline(chart: &Chart, tally: &mut Tally) {
         tally.record(&format!("rejected: {setting}"), rendered::is_rejected(chart, values, setting, said));
     }
     tally.record("the rights and the CRD are those that the controller prints", rendered::as_printed(chart));
+    tally.record("the dashboard is rendered as it is", rendered::dashboard(chart));
     tally.record("the values in the documents are rendered", documented::values(chart));
     tally.record("the binaries take the flags in the documents", documented::flags());
     tally.record("in another namespace everything is of that one", rendered::elsewhere(chart));

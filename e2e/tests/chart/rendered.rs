@@ -52,6 +52,16 @@ pub(crate) fn is_rejected(chart: &Chart, values: &str, setting: &str, said: &str
     }
 }
 
+/// Checks that the dashboard gets into its ConfigMap unchanged, with the braces that are Grafana's own.
+pub(crate) fn dashboard(chart: &Chart) -> Outcome {
+    let objects = chart.objects(NAMESPACE, KUBERNETES, &["metrics.dashboard.enabled=true"])?;
+    let found = object(&objects, "ConfigMap", "depguard-dashboard")?;
+    let file = std::fs::read_to_string(chart.folder.join("dashboard.json"))?;
+    let text = found["data"]["depguard.json"].as_str().unwrap_or_default();
+    let is_unchanged = text.trim_end() == file.trim_end() && text.contains("{{decision}}");
+    ensure(is_unchanged, || "it differs from dashboard.json".to_owned())
+}
+
 /// Checks that the chart has the objects that `depguard-controller manifests` prints. The chart may add labels, and
 /// adds the annotation that keeps a CRD.
 pub(crate) fn as_printed(chart: &Chart) -> Outcome {

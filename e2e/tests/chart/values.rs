@@ -360,6 +360,7 @@ pub(crate) const RENDERED: &[Case] = &[
             r#"metrics.serviceMonitor={"enabled": true, "interval": "1m", "labels": {"release": "prometheus"}}"#,
             "metrics.port=9090",
             r#"metrics.prometheusRule={"enabled": true, "labels": {"release": "prometheus"}}"#,
+            "metrics.dashboard.enabled=true",
         ],
         expected: &[
             ("PrometheusRule", "depguard", "/spec/groups/0/rules/0/alert", r#""DepguardWebhookAbsent""#),
@@ -370,6 +371,7 @@ pub(crate) const RENDERED: &[Case] = &[
                 r#""The webhook {{ $labels.instance }} has not loaded all rules""#,
             ),
             ("PrometheusRule", "depguard", "/metadata/labels/release", r#""prometheus""#),
+            ("ConfigMap", "depguard-dashboard", "/metadata/labels/grafana_dashboard", r#""1""#),
             (D, WEBHOOK, ARGS, r#""--metrics-bind-address=:9090""#),
             ("ServiceMonitor", "depguard", "/spec/endpoints/0/interval", r#""1m""#),
             ("ServiceMonitor", "depguard", "/metadata/labels/release", r#""prometheus""#),

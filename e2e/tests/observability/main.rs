@@ -1,12 +1,14 @@
-//! Operator's view of depguard: the metrics of both binaries, the alerts on these metrics, and the guide that explains
-//! them. The tests compare each with the others.
+//! Operator's view of depguard: the metrics of both binaries, the alerts and the dashboard on these metrics, and the guide
+//! that explains them. The tests compare each with the others.
 
 mod alerts;
+mod dashboard;
 mod documented;
 mod exposed;
 mod promql;
+mod queries;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +16,13 @@ use depguard_e2e::rules::rule;
 use depguard_e2e::{Depguard, Mode, Outcome, Ring, RingKind, Stop, World, ensure, eventually};
 
 use alerts::Alert;
-use documented::Row;
 use exposed::{Metrics, scrape};
 
 const ALERTS: &str = include_str!("../../../charts/depguard/alerts.yaml");
 const GUIDE: &str = include_str!("../../../docs/operations.md");
+
+/// Page with a heading for each alert, where whoever gets the alert finds it.
+const RUNBOOK: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/operations.md#");
 
 /// Returns the metrics of both binaries after one deletion was refused, one was allowed, and the rule's status was
 /// reported.
@@ -108,7 +112,8 @@ async fn metrics_alerts_and_the_guide_tell_of_the_same() {
     assert!(value(&exposed, "depguard_controller_ca_expiry_timestamp_seconds", &[]) > 1.7e9);
     assert!(value(&exposed, "depguard_review_duration_seconds", &["_count", "decided_by=\"reads\""]) >= 2.0);
 
-    let faults: Vec<_> = alerts::read(ALERTS).iter().flat_map(|alert| faults(alert, &rows)).collect();
+    let alerts = alerts::read(ALERTS);
+    let faults: Vec<_> = alerts.iter().flat_map(|alert| queries::faults(&alert.alert, &alert.expr, &rows)).collect();
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
@@ -120,76 +125,8 @@ fn each_alert_says_what_is_wrong_and_where_to_read_what_to_do() {
     for Alert { alert, labels, annotations, lasts, .. } in &alerts {
         assert!(["critical", "warning", "info"].contains(&labels["severity"].as_str()), "{alert}");
         assert!(annotations["summary"].len() > 20 && annotations["description"].len() > 20, "{alert}");
-        let anchor = annotations["runbook_url"].strip_prefix("docs/operations.md#").unwrap();
+        let anchor = annotations["runbook_url"].strip_prefix(RUNBOOK).unwrap();
         assert!(anchor == alert.to_lowercase() && anchors.contains(anchor), "{alert}: there is no heading {anchor}");
         assert!(lasts.as_ref().is_none_or(|lasts| lasts.ends_with('m')), "{alert}");
-    }
-}
-
-/// Returns the faults in an alert's expression: unknown metrics, labels and values.
-fn faults(alert: &Alert, rows: &BTreeMap<String, Row>) -> Vec<String> {
-    let asks = match promql::read(&alert.expr) {
-        Ok(asks) => asks,
-        Err(why) => return vec![format!("{}: {why}", alert.alert)],
-    };
-    let row = |series: &promql::Series| {
-        // A histogram's series carry its name with a suffix.
-        let whole = ["_bucket", "_count", "_sum"].into_iter().find_map(|end| series.name.strip_suffix(end));
-        let histogram = whole.and_then(|whole| rows.get(whole)).filter(|row| row.kind == "histogram");
-        rows.get(&series.name).filter(|row| row.kind != "histogram").or(histogram)
-    };
-    let mut faults = Vec::new();
-    for series in &asks.series {
-        let Some(row) = row(series) else {
-            faults.push(format!("{}: there is no {}", alert.alert, series.name));
-            continue;
-        };
-        for (label, values) in &series.labels {
-            let listed = row.labels.get(label);
-            let known = |value: &String| listed.is_some_and(|listed| listed.is_empty() || listed.contains(value));
-            let unknown = values.iter().filter(|value| !known(value));
-            faults.extend(unknown.map(|value| format!("{}: {} has no {label}={value}", alert.alert, series.name)));
-        }
-    }
-    for (label, of) in &asks.by {
-        let has = |series: &promql::Series| {
-            let buckets = series.name.ends_with("_bucket") && label == "le";
-            buckets || row(series).is_some_and(|row| row.labels.contains_key(label))
-        };
-        if !of.iter().all(has) {
-            faults.push(format!("{}: not all that is summed up has {label}", alert.alert));
-        }
-    }
-    faults
-}
-
-#[test]
-fn an_alert_on_what_is_not_there_is_found_out() {
-    let rows = documented::metrics(
-        "| `depguard_a_total` | counter | `cause`: `x`, `y`; `free` | |\n| `depguard_b` | histogram | | |",
-    );
-    let found = |expr: &str| {
-        let (labels, annotations) = (BTreeMap::new(), BTreeMap::new());
-        faults(&Alert { alert: "A".to_owned(), expr: expr.to_owned(), lasts: None, labels, annotations }, &rows).len()
-    };
-    for good in [
-        r#"sum by (cause) (rate(depguard_a_total{cause=~"x|y",free="z"}[5m])) > 0"#,
-        "histogram_quantile(0.9, sum by (le) (rate(depguard_b_bucket[5m]))) > 1",
-    ] {
-        assert_eq!(found(good), 0, "{good}");
-    }
-    for bad in [
-        "depguard_a > 0",
-        "depguard_c_total > 0",
-        "depguard_b > 0",
-        "depguard_a_total_bucket > 0",
-        r#"depguard_a_total{cause="z"} > 0"#,
-        r#"depguard_a_total{cause=~"x|z"} > 0"#,
-        r#"depguard_a_total{why="x"} > 0"#,
-        "sum by (why) (depguard_a_total) > 0",
-        "sum by (le) (depguard_a_total) > 0",
-        "rate(depguard_a_total) > 0",
-    ] {
-        assert_eq!(found(bad), 1, "{bad}");
     }
 }
