@@ -1,4 +1,5 @@
-# One image with both binaries, linked statically, on nothing but the certificates of public authorities.
+# One image with both binaries, linked statically, on nothing but the certificates of public authorities and the licences of
+# all that is linked in.
 #
 #   docker build --tag registry.example.com/depguard:0.1.0 .
 #
@@ -12,7 +13,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
     cargo build --release --locked --package depguard-webhook --package depguard-controller \
       --features depguard-webhook/bin,depguard-controller/bin \
  && mkdir /out \
- && cp target/release/depguard-webhook target/release/depguard-controller /out/
+ && cp target/release/depguard-webhook target/release/depguard-controller /out/ \
+ && .ci/licences /out/licences "$(rustc --print host-tuple)"
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt

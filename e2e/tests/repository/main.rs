@@ -1,11 +1,12 @@
 //! Repository itself: the order of its modules, its public items, its packages, what registries show of the
-//! chart, the manifest for krew, the refusals that its code can give, its workflows, and what pages say about the chart,
+//! chart, the container image, the manifest for krew, the refusals that its code can give, its workflows, and what pages say about the chart,
 //! tested versions and good practices.
 
 mod architecture;
 mod chart;
 mod chart_values;
 mod compatibility;
+mod image;
 mod krew;
 mod openssf;
 mod owner;
