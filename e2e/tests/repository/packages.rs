@@ -22,7 +22,8 @@ const CATEGORIES: [&str; 8] = [
     "web-programming::http-server",
 ];
 
-fn packages() -> Vec<Value> {
+/// Returns what Cargo knows of each member of the workspace.
+pub(crate) fn members() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -31,8 +32,12 @@ fn packages() -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let Value::Array(packages) = metadata["packages"].take() else { panic!("no packages") };
+    packages
+}
+
+fn packages() -> Vec<Value> {
     // An empty list of registries means that the package is not published.
-    packages.into_iter().filter(|package| package["publish"] != Value::Array(Vec::new())).collect()
+    members().into_iter().filter(|package| package["publish"] != Value::Array(Vec::new())).collect()
 }
 
 /// Without the flags in the README, both processes would serve probes and metrics on the same ports.
