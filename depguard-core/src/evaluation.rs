@@ -25,6 +25,8 @@ pub(crate) mod decision;
 pub(crate) mod drive;
 mod edges;
 mod eviction;
+#[cfg(feature = "interlock")]
+pub(crate) mod interlocked;
 mod reference_check;
 mod requested_deletion;
 mod verdict;

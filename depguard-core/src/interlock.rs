@@ -60,6 +60,9 @@
 //! let (written, outcomes) = register.with(&[note]);
 //! assert!(written.is_none());
 //! delete.recorded(outcomes[0].clone());
+//! // The machine is not stored yet, and may be at any moment.
+//! assert_eq!(delete.asks(), [Ask::Dependent(machine.key().clone())]);
+//! delete.observed(machine.key(), Observation::Absent);
 //! assert_eq!(delete.verdict(), Some(&Verdict::Refused(Refusal::AgainSoon)));
 //!
 //! // The VPC is there, so the machine may be created.
@@ -79,7 +82,9 @@ mod insert;
 mod mark;
 mod note;
 mod object_key;
+mod object_read;
 mod register;
+mod register_request;
 mod register_write;
 mod wire;
 
@@ -90,9 +95,13 @@ pub use insert::Insert;
 pub use mark::{Flag, Intent, Marks, Nonce, SharedMark};
 pub use note::{Note, Opponent, Outcome};
 pub use object_key::{Buckets, Dependent, ObjectKey, RegisterName, Revision};
+pub use object_read::ObjectRead;
 pub use register::Register;
+pub use register_request::RegisterRequest;
 pub use register_write::{RegisterRead, RegisterStep, RegisterWrite, WriteResult};
-pub use wire::RegisterError;
+#[cfg(feature = "schemars")]
+pub use wire::register_schema;
+pub use wire::{KIND, PLURAL, RegisterError};
 
 /// The most intents of one target that a register names one by one; more are covered by one [shared mark](SharedMark).
 pub const MAX_INTENTS: usize = 16;

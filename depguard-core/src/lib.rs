@@ -200,6 +200,12 @@ pub mod decision {
     };
 }
 
+/// Parts of reviews in the [interlock].
+#[cfg(feature = "interlock")]
+pub mod interlocked {
+    pub use crate::evaluation::interlocked::{InterlockedDeletion, InterlockedReferences, InterlockedReview};
+}
+
 /// Loop that drives an [`Evaluation`], or whatever else asks for answers, with requests of the caller's own.
 pub mod driver {
     pub use crate::evaluation::drive::{Evaluating, drive};

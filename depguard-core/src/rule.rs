@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::model::api;
-use crate::model::api::{OnDelete, OnMissing, OwnedDependents};
+use crate::model::api::{FailurePolicy, OnDelete, OnMissing, OwnedDependents};
 use crate::model::control_plane::ControlPlane;
 use crate::model::field_path::FieldPath;
 use crate::model::label_selector::Selector;
@@ -105,6 +105,24 @@ impl Edge {
             Reference::Fixed(_) | Reference::Selected(_) => String::new(),
             Reference::Field(_) | Reference::Selector(_) => self.reference.path().as_field(),
         }
+    }
+
+    /// Returns true if a new reference and the deletion of its target are never both allowed, in a rule with this failure
+    /// policy, once the interlock is on: both are refused while in doubt, and the reference names its target.
+    pub fn is_interlocked(&self, failure_policy: FailurePolicy) -> bool {
+        let Self {
+            index: _,
+            target: _,
+            reference,
+            when: _,
+            on_delete,
+            // An owned dependent goes after its target, whatever the interlock does.
+            owned_dependents: _,
+            on_missing,
+            message: _,
+        } = self;
+        let sides = (*on_delete, *on_missing, failure_policy);
+        sides == (OnDelete::Deny, OnMissing::Deny, FailurePolicy::Fail) && !reference.selects()
     }
 
     /// Returns every path that is read in a dependent, with the field of the dependency that holds the path:

@@ -6,6 +6,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use depguard_core::interlock::Buckets;
 use depguard_core::model::GroupResource;
 use depguard_core::{ControlPlane, ExportName};
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,6 +62,11 @@ pub struct FeatureArgs {
     /// and the controller; plain Kubernetes only
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     compat_lock_kinds: Vec<GroupResource>,
+
+    /// Number of reference registers, by which the creation of a reference and the deletion of its target are interlocked
+    /// where rules deny both; the same for the webhook and the controller; experimental; 0 = off
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
+    reference_registers: u16,
 }
 
 /// Flags that say how much one tenant may have of what all share: the same for both binaries.
@@ -141,7 +147,8 @@ impl AllowanceArgs {
 impl FeatureArgs {
     /// Returns the features that the flags name.
     pub fn into_features(self) -> Features {
-        Features::new(self.enable, self.compat_lock_kinds)
+        let registers = Buckets::new(self.reference_registers);
+        Features { registers, ..Features::new(self.enable, self.compat_lock_kinds) }
     }
 }
 

@@ -19,8 +19,10 @@ use crate::ports::api_reader::Fetched;
 
 pub(crate) mod gauges;
 pub(crate) mod guards;
+pub(crate) mod interlock;
 
 use self::guards::Guards;
+use self::interlock::InterlockCounters;
 
 /// Names and values of a series' labels.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -53,6 +55,8 @@ pub(crate) struct Metrics {
     coalesced: Counts<1>,
     /// Counters of locks and owners.
     pub(crate) guards: Guards,
+    /// Counters of the interlock.
+    pub(crate) interlock: InterlockCounters,
 }
 
 /// Way in which a review was decided.
@@ -92,6 +96,7 @@ impl Default for Metrics {
             answers: Family::default(),
             coalesced: Family::default(),
             guards: Guards::default(),
+            interlock: InterlockCounters::default(),
         };
         metrics.begin();
         metrics
@@ -127,6 +132,7 @@ impl Metrics {
         let help = "Reads that the webhook did not send, because the read of another review answered them as well";
         registry.register("depguard_coalesced", help, coalesced.clone());
         self.guards.register(registry);
+        self.interlock.register(registry);
     }
 
     /// Makes all series from the start, except those of reviewed operations. A monitoring system sees an increase only

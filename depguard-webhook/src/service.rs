@@ -1,8 +1,10 @@
 pub(crate) mod body;
 pub(crate) mod decision_log;
+pub(crate) mod interlock;
 pub(crate) mod limited_log;
 pub(crate) mod locks;
 pub(crate) mod owners;
+pub(crate) mod question;
 pub(crate) mod rejection;
 pub(crate) mod response;
 pub(crate) mod review_service;

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::metrics::gauges;
 use crate::ports::front_proxy::FrontProxy;
 use crate::ports::read_path::ReadPath;
+use crate::ports::register_store::OwnRegisters;
 use crate::rules::active_rules::Rules;
 use crate::rules::rule_watcher::{self, RuleWatch};
 use crate::server::Server;
@@ -142,6 +143,9 @@ impl Webhook {
         }
         if config.enable.owners {
             service = service.guarding_owners(FrontProxy::new(config.control_plane, connection.clone()));
+        }
+        if let Some(buckets) = config.enable.registers {
+            service = service.interlocking(buckets, OwnRegisters::new(&connection));
         }
         if let Some(file) = path_key {
             let keys = PathKeys::new(file.current().clone());

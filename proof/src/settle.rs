@@ -73,7 +73,7 @@ impl Interlock {
 fn end_of(refusal: &Refusal) -> End {
     match refusal {
         Refusal::AgainSoon => End::AgainSoon,
-        Refusal::Missing(_) | Refusal::Terminating(_) | Refusal::Referenced => End::Refused,
+        Refusal::Missing(_) | Refusal::Terminating(_) | Refusal::Referenced | Refusal::Failed => End::Refused,
         Refusal::Unknown(_) => End::Unknown,
     }
 }

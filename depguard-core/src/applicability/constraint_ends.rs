@@ -106,6 +106,13 @@ impl ConstraintEnds {
         self.dependent
     }
 
+    /// Returns the APIExport that should serve the target kind of an edge, by the rule alone.
+    #[cfg(feature = "interlock")]
+    pub(crate) fn expected_export(&self, edge: usize) -> Option<(LogicalCluster, ExportName)> {
+        let TargetEnd { edge, provider, found: _ } = self.targets.get(edge)?;
+        Some((provider.clone()?, edge.target_export.as_ref()?.name.clone()))
+    }
+
     /// Returns the target kind of an edge of the constraint.
     pub(crate) fn target(&self, edge: usize) -> Option<&TargetKind> {
         self.targets.get(edge).map(|end| &end.found)

@@ -22,6 +22,8 @@ use crate::rule::cycles::{Graph, Node};
 use crate::rule::reference_constraint::ConstraintState;
 
 mod begin;
+#[cfg(feature = "interlock")]
+mod interlocked;
 mod new_references;
 mod target_read;
 mod verdict;
@@ -204,11 +206,7 @@ impl ReferenceCheck {
                     continue;
                 }
                 if self.targets.len() >= MAX_TARGETS {
-                    let why = format!(
-                        "the object begins to refer to more than {MAX_TARGETS} objects, and depguard reads no more of them \
-                         at once; add the references in several steps"
-                    );
-                    self.record_failure(on_missing, Unresolved::new(Cause::DependentInvalid, why));
+                    self.record_failure(on_missing, too_many_targets());
                     continue;
                 }
                 let index = self.targets.len();
@@ -255,6 +253,15 @@ impl ReferenceCheck {
         self.record_failure(strictest, why);
         self.decide()
     }
+}
+
+/// Returns the message for an object that begins to have more references than are checked.
+fn too_many_targets() -> Unresolved {
+    let why = format!(
+        "the object begins to refer to more than {MAX_TARGETS} objects, and depguard reads no more of them at once; add the \
+         references in several steps"
+    );
+    Unresolved::new(Cause::DependentInvalid, why)
 }
 
 impl BindingReader for EndsReader<'_> {

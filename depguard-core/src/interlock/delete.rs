@@ -14,9 +14,9 @@ use super::object_key::{Buckets, ObjectKey, RegisterName, Revision};
 /// evaluation refuses, it takes the flag down before it returns the [verdict](Self::verdict). If it allows, the flag
 /// stays.
 ///
-/// An intent keeps the flag out, unless the intent is void: unless it is an update's, and a GET of the dependent, sent
-/// after the intent was read, shows another state than the replaced one. Then the update is stored, and in the second
-/// LIST, or it never will be.
+/// An intent keeps the flag out, unless the intent is void: unless a GET of the dependent, sent after the intent was
+/// read, shows the UID of the creation, or another state than the one that the update replaces. Then the dependent is
+/// stored, and the second LIST shows it, or it never will be.
 ///
 /// Carry out all requests of [`asks`](Self::asks), pass on the answers, and repeat that until there is a verdict. A
 /// caller that has no more time refuses; the cleaner then takes the flag away.
@@ -125,12 +125,10 @@ impl Delete {
         let mut intents: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for opponent in opponents {
             match opponent {
-                Opponent::Intent(nonce, intent) if intent.is_update() => {
+                Opponent::Intent(nonce, intent) => {
                     intents.entry(intent.dependent.key().clone()).or_default().push((nonce, intent));
                 }
-                Opponent::Intent(..) | Opponent::Shared(_) | Opponent::Flag(..) => {
-                    return self.refuse(Refusal::AgainSoon, false);
-                }
+                Opponent::Shared(_) | Opponent::Flag(..) => return self.refuse(Refusal::AgainSoon, false),
             }
         }
         if intents.is_empty() || self.rounds > MAX_ROUNDS {

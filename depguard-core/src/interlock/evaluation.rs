@@ -34,7 +34,7 @@ pub enum Observation {
     },
     /// No object has this name. (If the whole kind is missing, the answer is `Unknown`.)
     Absent,
-    /// It could not be found out, for this reason: the end of a sentence about the read.
+    /// It could not be found out, for this reason: a whole sentence.
     Unknown(Unresolved),
 }
 
@@ -72,7 +72,9 @@ pub enum Refusal {
     Terminating(ObjectKey),
     /// A dependent refers to the target.
     Referenced,
-    /// Something could not be found out, for this reason: the end of a sentence.
+    /// The caller's own [check](super::Insert::checked) of the targets refused.
+    Failed,
+    /// Something could not be found out, for this reason: a whole sentence.
     Unknown(Unresolved),
 }
 

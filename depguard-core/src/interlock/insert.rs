@@ -107,6 +107,21 @@ impl Insert {
         }
     }
 
+    /// Returns true if all intents are recorded, so that the targets are to be checked.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.phase, Phase::Checking(_))
+    }
+
+    /// Takes the result of a check of all targets by the caller's own reads: true if the dependent may refer to all of
+    /// them. Each read must have been sent after the intents were [recorded](Self::is_recorded).
+    pub fn checked(&mut self, is_allowed: bool) {
+        match (&self.phase, is_allowed) {
+            (Phase::Checking(_), true) => self.phase = Phase::Settled(Verdict::Allowed),
+            (Phase::Checking(_), false) => self.refuse(Refusal::Failed),
+            (Phase::Recording(_) | Phase::Disproving(..) | Phase::TakingDown(..) | Phase::Settled(_), _) => {}
+        }
+    }
+
     /// Takes the answer to the GET of a target.
     pub fn observed(&mut self, target: &ObjectKey, observation: Observation) {
         let revision = match (&self.phase, observation) {

@@ -25,8 +25,8 @@ pub struct Flag {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a test of the whole compares its fields")]
 pub struct Intent {
-    /// The dependent. Once an updated dependent has left the replaced state, the update is stored or never will be, and
-    /// the intent is void.
+    /// The dependent. Once a created dependent is stored, or an updated one has left the replaced state, the intent is
+    /// void.
     pub dependent: Dependent,
 }
 
@@ -96,13 +96,18 @@ impl Intent {
         self.dependent.replaced().is_some()
     }
 
-    /// Returns true if an update can't be stored any more, or is stored already, because the dependent was seen at
-    /// `current`; `None`: it doesn't exist. The read must have been sent after the intent was read.
+    /// Returns true if the request is stored already, or never will be, because the dependent was seen at `current`;
+    /// `None`: it doesn't exist. The read must have been sent after the intent was read.
     ///
-    /// Always false for a creation: a dependent that isn't stored yet looks like one that is stored no more.
-    pub(super) fn is_void_at(&self, current: Option<&Revision>) -> bool {
-        let Some(replaced) = self.dependent.replaced() else { return false };
-        current.is_none_or(|current| (current.uid(), current.resource_version()) != (self.dependent.uid(), replaced))
+    /// A creation is stored once its UID is. A missing dependent tells nothing about a creation: it may be stored later.
+    pub(crate) fn is_void_at(&self, current: Option<&Revision>) -> bool {
+        let uid = self.dependent.uid();
+        match self.dependent.replaced() {
+            None => current.is_some_and(|current| current.uid() == uid),
+            Some(replaced) => {
+                current.is_none_or(|current| (current.uid(), current.resource_version()) != (uid, replaced))
+            }
+        }
     }
 }
 

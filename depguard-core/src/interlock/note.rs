@@ -37,9 +37,9 @@ pub enum Outcome {
     /// Nothing was recorded, because the register has no room, or because it may miss marks: it was made a short time
     /// ago. Both pass by themselves.
     Shut,
-    /// Nothing was recorded, for this reason: the end of a sentence about the register.
+    /// Nothing was recorded, for this reason: a whole sentence.
     Failed(Unresolved),
-    /// It is unknown if anything was or will be recorded, for this reason: the end of a sentence about the register.
+    /// It is unknown if anything was or will be recorded, for this reason: a whole sentence.
     Unknown(Unresolved),
 }
 
@@ -56,8 +56,9 @@ pub enum Opponent {
 }
 
 impl Note {
-    /// Creates the note that takes down all marks of an evaluation.
-    pub(super) fn take_down(nonce: Nonce) -> Self {
+    /// Creates the note that takes down all marks of an evaluation. An evaluation that refuses asks for that by itself;
+    /// the note is for evaluations that were given up.
+    pub fn take_down(nonce: Nonce) -> Self {
         Self { nonce, content: Content::TakeDown, void: BTreeSet::new() }
     }
 

@@ -50,7 +50,7 @@ pub struct RegisterName {
 }
 
 /// The longest UID and the longest `resourceVersion`, in bytes.
-const MAX_OPAQUE: usize = 128;
+pub(super) const MAX_OPAQUE: usize = 128;
 
 impl Revision {
     /// Reads the UID and the `resourceVersion` of an object.
@@ -104,16 +104,20 @@ impl Buckets {
         NonZeroU16::new(number).map(Self)
     }
 
+    /// Returns the number of registers.
+    pub fn number(self) -> u16 {
+        self.0.get()
+    }
+
     /// Returns the register for the marks about a target.
     ///
-    /// All parts of the identity are hashed, so a namespace or a workspace that was made a moment ago needs no register
-    /// of its own.
+    /// The identity is hashed, so a workspace that was made a moment ago needs no register of its own. The namespace is
+    /// left out: nobody knows from a reference if its target has one, and the marks for both cases then cost one write.
     pub fn register_of(self, target: &ObjectKey) -> RegisterName {
-        let ObjectKey { cluster, kind: GroupResource { group, resource }, namespace, name } = target;
+        let ObjectKey { cluster, kind: GroupResource { group, resource }, namespace: _, name } = target;
         let mut digest = Sha256::new();
         let cluster = cluster.as_ref().map_or("", LogicalCluster::as_str);
-        let namespace = namespace.as_ref().map_or("", Namespace::as_str);
-        for part in [cluster, group.as_str(), resource.as_str(), namespace, name] {
+        for part in [cluster, group.as_str(), resource.as_str(), name] {
             digest.update(part);
             // No part contains this byte, so the parts are unambiguous.
             digest.update([0]);

@@ -81,14 +81,16 @@ impl Register {
     /// recorded about all of its targets or about none.
     pub fn with(&self, notes: &[Note]) -> (Option<Self>, Vec<Outcome>) {
         let mut next = self.clone();
-        let outcomes = notes.iter().map(|note| next.take(note)).collect();
+        let mut size = next.size();
+        let outcomes = notes.iter().map(|note| next.take(note, &mut size)).collect();
         ((next.marks != self.marks).then_some(next), outcomes)
     }
 
-    /// Records one note, or nothing.
-    fn take(&mut self, note: &Note) -> Outcome {
+    /// Records one note, or nothing. `size` is the size of this register before and after.
+    fn take(&mut self, note: &Note, size: &mut usize) -> Outcome {
         if note.content == Content::TakeDown {
             self.take_down(note.nonce);
+            *size = self.size();
             return Outcome::Recorded;
         }
         let targets = note.targets();
@@ -101,20 +103,26 @@ impl Register {
         if !opponents.is_empty() {
             return Outcome::Opposed(opponents);
         }
-        let mut next = self.clone();
-        let has_room = targets.into_iter().all(|target| note.record(next.marks.entry(target.clone()).or_default()));
-        if !has_room {
-            return Outcome::Shut;
+        let (mut changed, mut grown) = (Vec::new(), 0_usize);
+        for target in targets {
+            let old = self.marks.get(target);
+            let mut marks = old.cloned().unwrap_or_default();
+            if !note.record(&mut marks) {
+                return Outcome::Shut;
+            }
+            let old = old.map_or(0, |old| size_of(target, old));
+            grown = grown.saturating_add(size_of(target, &marks).saturating_sub(old));
+            changed.push((target.clone(), marks));
         }
-        let size = next.size();
         // A note that never fits must not be told to try again soon.
-        if size.saturating_sub(self.size()) > MAX_NOTE_BYTES {
+        if grown > MAX_NOTE_BYTES {
             return Outcome::Failed(Unresolved::new(Cause::DependentInvalid, TOO_LARGE));
         }
-        if size > MAX_REGISTER_BYTES {
+        if size.saturating_add(grown) > MAX_REGISTER_BYTES {
             return Outcome::Shut;
         }
-        *self = next;
+        *size = size.saturating_add(grown);
+        self.marks.extend(changed);
         Outcome::Recorded
     }
 
@@ -132,27 +140,29 @@ impl Register {
 
     /// Returns an upper bound of the size in bytes of JSON.
     pub(super) fn size(&self) -> usize {
-        // Enough for the names of the fields, a nonce, quotes and commas; a character may be escaped.
-        const FIXED: usize = 256;
-        let key = |key: &ObjectKey| {
-            let cluster = key.cluster.as_ref().map_or(0, |cluster| cluster.as_str().len());
-            let namespace = key.namespace.as_ref().map_or(0, |namespace| namespace.as_str().len());
-            let kind = key.kind.group.as_str().len() + key.kind.resource.as_str().len();
-            FIXED + cluster + namespace + kind + 2 * key.name.len()
-        };
-        let marks = self.marks.iter().map(|(target, marks)| {
-            let flags = marks
-                .flags
-                .values()
-                .map(|flag| FIXED + flag.revision.uid().len() + flag.revision.resource_version().len());
-            let intents = marks.intents.values().map(|intent| {
-                let dependent = &intent.dependent;
-                key(dependent.key()) + dependent.uid().len() + dependent.replaced().map_or(0, str::len)
-            });
-            FIXED + key(target) + flags.chain(intents).sum::<usize>()
-        });
-        2 * FIXED + marks.sum::<usize>()
+        2 * FIXED + self.marks.iter().map(|(target, marks)| size_of(target, marks)).sum::<usize>()
     }
+}
+
+/// Bytes that are enough for the names of the fields, a nonce, quotes and commas.
+const FIXED: usize = 256;
+
+/// Returns an upper bound of the size of a target's marks, in bytes of JSON.
+fn size_of(target: &ObjectKey, marks: &Marks) -> usize {
+    let key = |key: &ObjectKey| {
+        let cluster = key.cluster.as_ref().map_or(0, |cluster| cluster.as_str().len());
+        let namespace = key.namespace.as_ref().map_or(0, |namespace| namespace.as_str().len());
+        let kind = key.kind.group.as_str().len() + key.kind.resource.as_str().len();
+        // A character may be escaped.
+        FIXED + cluster + namespace + kind + 2 * key.name.len()
+    };
+    let Marks { flags, intents, shared: _ } = marks;
+    let flags = flags.values().map(|flag| FIXED + flag.revision.uid().len() + flag.revision.resource_version().len());
+    let intents = intents.values().map(|intent| {
+        let dependent = &intent.dependent;
+        key(dependent.key()) + dependent.uid().len() + dependent.replaced().map_or(0, str::len)
+    });
+    FIXED + key(target) + flags.chain(intents).sum::<usize>()
 }
 
 #[cfg(test)]

@@ -64,6 +64,8 @@ pub enum WriteResult {
     Stored,
     /// The register was not stored and never will be: it has another version, or doesn't exist.
     Conflict,
+    /// The register was not stored and never will be, for this reason: the end of a sentence.
+    Refused(Unresolved),
     /// It is unknown if the register was or will be stored, for this reason: the end of a sentence.
     Unknown(Unresolved),
 }
@@ -106,6 +108,7 @@ impl RegisterWrite {
         self.state = match result {
             WriteResult::Stored => State::Done(std::mem::take(outcomes)),
             WriteResult::Conflict | WriteResult::Unknown(_) if self.tries < MAX_TRIES => State::Reading,
+            WriteResult::Refused(ref why) => State::Failed(why.clone()),
             WriteResult::Conflict => State::Failed(Unresolved::new(Cause::Contended, CONFLICT)),
             WriteResult::Unknown(ref why) => State::Failed(why.clone()),
         };
@@ -119,16 +122,22 @@ impl RegisterWrite {
     pub fn outcome(&self, note: usize) -> Outcome {
         let why = match &self.state {
             State::Done(outcomes) => match outcomes.get(note) {
+                Some(Outcome::Failed(why)) => return Outcome::Failed(self.sentence(why.clone())),
                 Some(outcome) => return outcome.clone(),
                 None => unanswered(),
             },
             State::Reading | State::Writing(..) => unanswered(),
             State::Failed(why) => why.clone(),
         };
+        let why = self.sentence(why);
         match (&self.state, &self.unknown) {
             (State::Writing(..), _) | (_, Some(_)) => Outcome::Unknown(why),
             (_, None) => Outcome::Failed(why),
         }
+    }
+
+    fn sentence(&self, why: Unresolved) -> Unresolved {
+        why.about(format_args!("the write of ReferenceRegister {}", self.name))
     }
 }
 

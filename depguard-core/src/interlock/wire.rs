@@ -9,16 +9,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::mark::{Flag, Intent, Marks, Nonce, SharedMark};
+#[cfg(feature = "schemars")]
+use super::object_key::MAX_OPAQUE;
 use super::object_key::{Dependent, ObjectKey, RegisterName, Revision};
 use super::register::Register;
+#[cfg(feature = "schemars")]
+use super::{MAX_FLAGS, MAX_INTENTS};
 use crate::model::api;
 use crate::model::names::{Group, GroupResource, LogicalCluster, NameError, Namespace, Resource};
 use crate::protocol::deletion_target::is_stored_name;
 
 /// The resource of registers.
-const PLURAL: &str = "referenceregisters";
+pub const PLURAL: &str = "referenceregisters";
 /// The kind of registers.
-const KIND: &str = "ReferenceRegister";
+pub const KIND: &str = "ReferenceRegister";
+/// Maximum number of targets in a register's schema: more than a register of the maximum size has.
+#[cfg(feature = "schemars")]
+const MAX_TARGETS: usize = 4096;
+/// Pattern of a nonce.
+#[cfg(feature = "schemars")]
+const NONCE: &str = "^[0-9a-f]{32}$";
 
 /// The reason why an object can't be used as a register.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,70 +55,129 @@ struct WireMetadata {
     resource_version: Option<String>,
 }
 
+/// The marks about the targets of one bucket.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WireSpec {
+    /// The UID of the object for which the controller opened the register. With another UID the register is closed, and
+    /// records nothing.
+    #[cfg_attr(feature = "schemars", schemars(length(max = MAX_OPAQUE)))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open_for: Option<String>,
+    /// The targets that have a mark.
+    #[cfg_attr(feature = "schemars", schemars(length(max = MAX_TARGETS), extend("x-kubernetes-list-type" = "atomic")))]
     #[serde(default)]
     targets: Vec<WireMarks>,
 }
 
+/// The marks about one target.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WireMarks {
+    /// The target.
     target: WireKey,
+    /// The deletions of the target that may be under way.
+    #[cfg_attr(feature = "schemars", schemars(length(max = MAX_FLAGS), extend("x-kubernetes-list-type" = "atomic")))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     flags: Vec<WireFlag>,
+    /// The dependents that may be about to be stored with a reference to the target.
+    #[cfg_attr(feature = "schemars", schemars(length(max = MAX_INTENTS), extend("x-kubernetes-list-type" = "atomic")))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     intents: Vec<WireIntent>,
+    /// The mark for all dependents beyond those that are named one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shared: Option<WireShared>,
 }
 
+/// The identity of an object.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WireKey {
+    /// The logical cluster, in kcp.
+    #[cfg_attr(feature = "schemars", schemars(length(max = LogicalCluster::MAX_LEN)))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
+    /// The API group. Left out: the core group.
+    #[cfg_attr(feature = "schemars", schemars(length(max = Group::MAX_LEN)))]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     group: String,
+    /// The resource.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = Resource::MAX_LEN)))]
     resource: String,
+    /// The namespace. Left out: an object without a namespace.
+    #[cfg_attr(feature = "schemars", schemars(length(max = Namespace::MAX_LEN)))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
+    /// The name.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 253)))]
     name: String,
 }
 
+/// A deletion that may be under way.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WireFlag {
+    /// The random number of the evaluation that made the mark.
+    #[cfg_attr(feature = "schemars", schemars(extend("pattern" = NONCE)))]
     nonce: String,
+    /// The UID of the reviewed target.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = MAX_OPAQUE)))]
     uid: String,
+    /// The resourceVersion of the reviewed target.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = MAX_OPAQUE)))]
     resource_version: String,
 }
 
+/// A dependent that may be about to be stored.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WireIntent {
+    /// The random number of the evaluation that made the mark.
+    #[cfg_attr(feature = "schemars", schemars(extend("pattern" = NONCE)))]
     nonce: String,
+    /// The dependent.
     dependent: WireKey,
+    /// The dependent's UID.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = MAX_OPAQUE)))]
     uid: String,
     /// The `resourceVersion` of the replaced object. Left out: a creation.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = MAX_OPAQUE)))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     replaced: Option<String>,
 }
 
+/// The mark for dependents that are not named one by one.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WireShared {
+    /// The random number of the evaluation that opened the mark.
+    #[cfg_attr(feature = "schemars", schemars(extend("pattern" = NONCE)))]
     epoch: String,
+    /// True if further dependents may rely on the mark.
     open: bool,
+}
+
+/// Returns the schema of a ReferenceRegister's spec.
+#[cfg(feature = "schemars")]
+pub fn register_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    <WireSpec as schemars::JsonSchema>::json_schema(generator)
 }
 
 impl RegisterName {
     /// Returns the path of the register at an API server.
     pub fn path(&self) -> String {
-        format!("/apis/{}/{}/{PLURAL}/{self}", api::GROUP, api::VERSION)
+        format!("{}/{self}", Self::collection())
+    }
+
+    /// Returns the path of all registers at an API server.
+    pub fn collection() -> String {
+        format!("/apis/{}/{}/{PLURAL}", api::GROUP, api::VERSION)
     }
 }
 

@@ -47,12 +47,20 @@ pub struct LoadedRule {
     /// The right that the webhook lacks to decide by the rule, as a sentence. `None`: no right is known to be
     /// missing.
     pub lacks: Option<String>,
+    /// The number of reference registers by which the webhook interlocks the references of rules with the deletions of
+    /// their targets; 0: the webhook only checks both.
+    pub registers: u16,
 }
 
 impl LoadedRule {
-    /// Creates a rule in this generation, without a missing right.
+    /// Creates a rule in this generation, without a missing right, of a webhook that doesn't interlock.
     pub fn new(generation: i64) -> Self {
-        Self { generation, lacks: None }
+        Self { generation, ..Self::default() }
+    }
+
+    /// Returns the rule, interlocked by this number of registers.
+    pub fn interlocked_by(self, registers: u16) -> Self {
+        Self { registers, ..self }
     }
 
     /// Returns the rule with this missing right.
@@ -125,12 +133,13 @@ impl LoadedRulesRequest {
 
     /// Returns the AdmissionReview with the answer of a webhook that decides by `rules`; `Err` holds the reason why
     /// it can't decide yet. `lacks` lists the rules for which the webhook lacks a right, each with that right.
-    pub fn answer(&self, rules: Result<&RuleSet, &str>, lacks: &BTreeMap<RuleKey, String>) -> Vec<u8> {
+    /// `registers` is the number of reference registers by which the webhook interlocks, 0 if it doesn't.
+    pub fn answer(&self, rules: Result<&RuleSet, &str>, lacks: &BTreeMap<RuleKey, String>, registers: u16) -> Vec<u8> {
         let (annotation, text) = match rules {
             Ok(rules) => {
                 let loaded = |key: RuleKey| {
-                    let rule =
-                        LoadedRule { lacks: lacks.get(&key).cloned(), ..LoadedRule::new(rules.generation_of(&key)?) };
+                    let generation = rules.generation_of(&key)?;
+                    let rule = LoadedRule { generation, lacks: lacks.get(&key).cloned(), registers };
                     Some(Entry::new(&key, Some(rule)))
                 };
                 (LOADED, json!(self.rules().filter_map(loaded).collect::<Vec<_>>()).to_string())
@@ -175,17 +184,26 @@ struct Entry {
     generation: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lacks: Option<String>,
+    /// Left out by a webhook that doesn't interlock, or that is older than the interlock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    registers: Option<u16>,
 }
 
 impl Entry {
     fn new(key: &RuleKey, loaded: Option<LoadedRule>) -> Self {
-        let (generation, lacks) = loaded.map(|rule| (rule.generation, rule.lacks)).unzip();
         let logical_cluster = key.cluster.as_ref().map(ToString::to_string);
-        Self { logical_cluster, name: key.name.clone(), generation, lacks: lacks.flatten() }
+        let entry = Self { logical_cluster, name: key.name.clone(), generation: None, lacks: None, registers: None };
+        let Some(LoadedRule { generation, lacks, registers }) = loaded else { return entry };
+        let registers = Some(registers).filter(|registers| *registers > 0);
+        Self { generation: Some(generation), lacks, registers, ..entry }
     }
 
     fn rule(&self) -> LoadedRule {
-        LoadedRule { generation: self.generation.unwrap_or_default(), lacks: self.lacks.clone() }
+        LoadedRule {
+            generation: self.generation.unwrap_or_default(),
+            lacks: self.lacks.clone(),
+            registers: self.registers.unwrap_or_default(),
+        }
     }
 
     /// Returns the rule's key; `None` if the logical cluster's name is invalid.
@@ -251,7 +269,7 @@ mod tests {
         let review = Review::parse(&bytes).unwrap();
         let read = LoadedRulesRequest::from_review(&review, &bytes).unwrap().unwrap();
         assert_eq!(read, *request);
-        request.read(&read.answer(rules, &BTreeMap::new())).unwrap()
+        request.read(&read.answer(rules, &BTreeMap::new(), 0)).unwrap()
     }
 
     #[test]
@@ -266,7 +284,26 @@ mod tests {
         let lacks = [(keys[0].clone(), "list as".to_owned()), (keys[2].clone(), "list bs".to_owned())].into();
         let [one, broken] = expected;
         let expected = [(one.0, one.1.lacking("list as")), broken];
-        assert_eq!(request.read(&request.answer(Ok(&rules), &lacks)).unwrap(), Loaded::Rules(expected.into()));
+        assert_eq!(request.read(&request.answer(Ok(&rules), &lacks, 0)).unwrap(), Loaded::Rules(expected.into()));
+    }
+
+    #[test]
+    fn only_a_webhook_that_says_its_number_of_registers_interlocks() {
+        let rules = RuleSet::load(ControlPlane::Kcp, &[rule("a1", "one", 3, ".spec.b")]);
+        let key = key(Some("a1"), "one");
+        let request = LoadedRulesRequest::new("u", [&key]);
+        let registers = |answer: &[u8]| match request.read(answer).unwrap() {
+            Loaded::Rules(rules) => rules[&key].registers,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(registers(&request.answer(Ok(&rules), &BTreeMap::new(), 16)), 16);
+        let without = request.answer(Ok(&rules), &BTreeMap::new(), 0);
+        assert_eq!(registers(&without), 0);
+        assert!(!String::from_utf8(without).unwrap().contains("registers"), "an older controller reads this");
+        // What an older webhook says.
+        let loaded = json!([{"logicalCluster": "a1", "name": "one", "generation": 3}]).to_string();
+        let old = json!({"response": {"uid": "u", "auditAnnotations": {"loaded": loaded}}});
+        assert_eq!(registers(old.to_string().as_bytes()), 0);
     }
 
     #[test]

@@ -137,6 +137,8 @@ struct Metadata<'a> {
     #[serde(borrow)]
     uid: Option<Text<'a>>,
     #[serde(borrow)]
+    resource_version: Option<Text<'a>>,
+    #[serde(borrow)]
     deletion_timestamp: Option<Text<'a>>,
     #[serde(borrow)]
     labels: Option<Labels<'a>>,
@@ -332,6 +334,11 @@ impl ReviewedObject<'_> {
 
     pub(crate) fn uid(&self) -> Option<&str> {
         given(self.metadata.uid.as_ref())
+    }
+
+    #[cfg_attr(not(feature = "interlock"), allow(dead_code, reason = "only the interlock uses it"))]
+    pub(crate) fn resource_version(&self) -> Option<&str> {
+        given(self.metadata.resource_version.as_ref())
     }
 
     pub(crate) fn cluster(&self) -> Option<&str> {

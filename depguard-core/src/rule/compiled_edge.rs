@@ -64,6 +64,16 @@ impl CompiledEdge {
         }
     }
 
+    /// Returns true if references by the edge are interlocked with the deletions of their targets. A rule that can't be
+    /// used refuses both.
+    #[cfg(feature = "interlock")]
+    pub(crate) fn is_interlocked(&self) -> bool {
+        match &self.state {
+            EdgeState::Usable { edge, .. } => edge.is_interlocked(self.failure_policy),
+            EdgeState::Invalid(_) => false,
+        }
+    }
+
     /// Returns the target's resource, in the version that the rule names.
     pub(crate) fn target_gvr(&self) -> Option<&GroupVersionResource> {
         match &self.state {

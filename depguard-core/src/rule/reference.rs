@@ -145,6 +145,14 @@ impl Reference {
         }
     }
 
+    /// Returns true if a reference of a dependent without a namespace may mean targets of each namespace.
+    pub fn may_mean_each_namespace(&self) -> bool {
+        match self.place() {
+            Place::Own | Place::Said(_) => true,
+            Place::Fixed(_) => false,
+        }
+    }
+
     /// Returns true if the reference only ever means targets in the dependent's own namespace. For a dependent
     /// without a namespace, that means targets in any namespace.
     pub fn stays_in_namespace(&self) -> bool {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use depguard_core::interlock::{
-    Ask, Buckets, Delete, Insert, Listing, Nonce, Observation, Outcome, Refusal, RegisterName, Verdict,
+    Ask, Buckets, Delete, Dependent, Insert, Listing, Nonce, Observation, Outcome, Refusal, RegisterName, Revision,
+    Verdict,
 };
 
 use crate::cast::*;
@@ -87,7 +88,7 @@ fn a_flag_of_the_targets_state_makes_a_creation_wait() {
 
 #[test]
 fn a_creation_that_is_refused_at_its_second_register_takes_the_first_intent_down() {
-    let buckets = Buckets::new(64).unwrap();
+    let buckets = Buckets::new(1024).unwrap();
     let mut insert = Insert::begin(buckets, Nonce::new(1), &created("m"), [vpc("a"), vpc("b")]);
     let mut registers: BTreeSet<RegisterName> = BTreeSet::new();
     for outcome in [Outcome::Recorded, Outcome::Shut] {
@@ -149,9 +150,9 @@ fn a_flag_that_may_be_there_is_taken_down_and_one_that_is_not_is_not() {
     assert_eq!(unwritten.verdict(), Some(&refused(Refusal::Unknown(failed()))));
 }
 
-/// Returns the result of a deletion that met the intent of an update of version 2 of `m`, and sees `m` so.
-fn against_an_update(observation: Observation) -> Delete {
-    let meant = with(&register(), intent(9, &updated("m", 2), &["a"]));
+/// Returns the result of a deletion that met the intent of this dependent `m`, and sees `m` so.
+fn against(dependent: &Dependent, observation: Observation) -> Delete {
+    let meant = with(&register(), intent(9, dependent, &["a"]));
     let mut delete = delete(1, "a", 1);
     delete.recorded(outcome(&meant, note(&delete.asks())));
     assert_eq!(delete.asks(), [Ask::Dependent(key("machines", "m"))]);
@@ -159,28 +160,55 @@ fn against_an_update(observation: Observation) -> Delete {
     delete
 }
 
-#[test]
-fn the_intent_of_an_update_is_void_once_the_dependent_has_left_the_replaced_state() {
-    for observation in [Observation::Absent, stored(3)] {
-        let meant = with(&register(), intent(9, &updated("m", 2), &["a"]));
-        let mut delete = against_an_update(observation);
-        let written = with(&meant, note(&delete.asks()));
-        assert_eq!(marks(&written), 2);
-        delete.recorded(Outcome::Recorded);
-        // Whether the update was stored, the LIST tells.
-        assert_eq!(delete.asks(), [Ask::Dependents]);
-    }
-    assert_eq!(against_an_update(stored(2)).verdict(), Some(&refused(Refusal::AgainSoon)));
-    let unknown = Observation::Unknown(failed());
-    assert_eq!(against_an_update(unknown).verdict(), Some(&refused(Refusal::Unknown(failed()))));
+/// Checks that a deletion goes on to its flag, and leaves the decision to the LIST after that.
+fn goes_on(dependent: &Dependent, observation: Observation) {
+    let meant = with(&register(), intent(9, dependent, &["a"]));
+    let mut delete = against(dependent, observation);
+    assert_eq!(marks(&with(&meant, note(&delete.asks()))), 2);
+    delete.recorded(Outcome::Recorded);
+    assert_eq!(delete.asks(), [Ask::Dependents]);
 }
 
 #[test]
-fn the_intent_of_a_creation_makes_a_deletion_wait() {
-    let meant = with(&register(), intent(9, &created("m"), &["a"]));
-    let mut delete = delete(1, "a", 1);
-    delete.recorded(outcome(&meant, note(&delete.asks())));
-    assert_eq!(delete.verdict(), Some(&refused(Refusal::AgainSoon)));
+fn the_intent_of_an_update_is_void_once_the_dependent_has_left_the_replaced_state() {
+    let updated = updated("m", 2);
+    for observation in [Observation::Absent, stored(3)] {
+        goes_on(&updated, observation);
+    }
+    assert_eq!(against(&updated, stored(2)).verdict(), Some(&refused(Refusal::AgainSoon)));
+    let unknown = Observation::Unknown(failed());
+    assert_eq!(against(&updated, unknown).verdict(), Some(&refused(Refusal::Unknown(failed()))));
+}
+
+/// Tests that a name proves nothing: another creation may have the same one, and this one may still be stored.
+#[test]
+fn the_intent_of_a_creation_is_void_once_its_own_uid_was_stored() {
+    let created = created("m");
+    let own = Revision::parse(created.uid(), "9").unwrap();
+    goes_on(&created, Observation::Stored { revision: own, is_terminating: false });
+    for observation in [Observation::Absent, stored(3)] {
+        assert_eq!(against(&created, observation).verdict(), Some(&refused(Refusal::AgainSoon)));
+    }
+    let unknown = Observation::Unknown(failed());
+    assert_eq!(against(&created, unknown).verdict(), Some(&refused(Refusal::Unknown(failed()))));
+}
+
+/// Tests a check by the caller's own reads.
+#[test]
+fn only_a_check_after_all_intents_were_recorded_counts() {
+    let mut early = insert(1, &created("m"), &["a"]);
+    assert!(!early.is_recorded());
+    early.checked(true);
+    assert_eq!(early.verdict(), None);
+    let mut allowed = marked();
+    assert!(allowed.is_recorded());
+    allowed.checked(true);
+    assert_eq!(allowed.verdict(), Some(&Verdict::Allowed));
+    let mut unchecked = marked();
+    unchecked.checked(false);
+    assert!(matches!(unchecked.asks()[..], [Ask::Record(..)]), "its intent is taken down first");
+    unchecked.recorded(name(), Outcome::Recorded);
+    assert_eq!(unchecked.verdict(), Some(&refused(Refusal::Failed)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use depguard_core::ControlPlane;
+use depguard_core::interlock::Buckets;
 use depguard_core::model::GroupResource;
 
 /// Features beside rules that are switched on. Without flags, none is.
@@ -15,6 +16,9 @@ pub struct Features {
     pub owners: bool,
     /// The kinds that `kotas.tech/v1` Locks guard: `--compat-lock-kinds`. Plain Kubernetes only.
     pub compat_lock_kinds: BTreeSet<GroupResource>,
+    /// The reference registers by which creations of references and deletions of their targets are interlocked:
+    /// `--reference-registers`. `None`: they are checked, and not interlocked.
+    pub registers: Option<Buckets>,
 }
 
 /// Feature that can be switched on by its name.

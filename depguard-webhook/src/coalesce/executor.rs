@@ -123,7 +123,7 @@ impl<C: BatchJob> Coalescer<C> {
         key: C::Key,
         job: C::Job,
         selects: bool,
-    ) -> impl Future<Output = Option<C::Answer>> + Send {
+    ) -> impl Future<Output = Option<C::Answer>> + Send + use<C> {
         let (answer, answered) = oneshot::channel();
         let threshold = if self.0.batch_job.may_batch(&key) { C::THRESHOLDS.batch_threshold } else { usize::MAX };
         let mut batchers = self.lock();

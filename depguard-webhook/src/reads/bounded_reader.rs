@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use depguard_core::interlock::RegisterRequest;
 use depguard_core::{Query, protocol};
 
 use crate::limits::read_budget::{Budget, BytePermit, Size};
 use crate::metrics::Metrics;
 use crate::ports::api_reader::{ApiReader, Fetched, Writer};
+use crate::ports::register_store::RegisterStore;
 
 /// Source of all reads.
 pub(crate) struct BoundedReader<P> {
@@ -62,6 +64,19 @@ impl<P: ApiReader> BoundedReader<P> {
     /// Sends a request that is more than a read.
     pub(crate) async fn send(&self, writer: &dyn Writer, send: &protocol::Send, mut permit: BytePermit) -> Page {
         let fetched = writer.send(send, &mut permit).await;
+        self.metrics.fetched(permit.reads(), &fetched);
+        permit.settle(fetched.size());
+        Page { fetched, _permit: Some(permit) }
+    }
+
+    /// Sends a request to the place of the reference registers.
+    pub(crate) async fn ask_register(
+        &self,
+        store: &dyn RegisterStore,
+        request: &RegisterRequest,
+        mut permit: BytePermit,
+    ) -> Page {
+        let fetched = store.ask(request, &mut permit).await;
         self.metrics.fetched(permit.reads(), &fetched);
         permit.settle(fetched.size());
         Page { fetched, _permit: Some(permit) }

@@ -15,7 +15,9 @@ use crate::ports::api_reader::ApiReader;
 use crate::reads::bounded_reader::Page;
 use crate::reads::lock_table_writer::LockTableWriter;
 use crate::reads::lookup_runner::LookupRunner;
+use crate::reads::register_writer::RegisterWriter;
 use crate::reads::shared_gets::SharedGets;
+use crate::server::tasks::Tasks;
 
 /// Reason for a missing answer when the task that should bring it is gone.
 pub(crate) const LOST: &str = "the webhook lost the answer on the way";
@@ -25,6 +27,9 @@ pub(crate) struct Reads<P: ApiReader> {
     pub(crate) gets: SharedGets<P>,
     pub(crate) lookups: LookupRunner<P>,
     pub(crate) tables: LockTableWriter<P>,
+    pub(crate) registers: RegisterWriter<P>,
+    /// Tasks that may outlive a review.
+    pub(crate) tasks: Tasks,
 }
 
 /// Carries out the requests of an evaluation until it is settled, or until `deadline`.

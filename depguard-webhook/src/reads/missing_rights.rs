@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use depguard_core::RuleSet;
+use depguard_core::interlock::Buckets;
 use depguard_core::lookup::RequiredRead;
 use depguard_core::probe::LoadedRulesRequest;
 use depguard_core::rule::RuleKey;
@@ -36,19 +37,24 @@ struct ReadResult {
 }
 
 impl MissingRights {
-    /// Answers a controller's loaded-rules request about the rules in force, and about the watches that follow them.
+    /// Answers a controller's loaded-rules request about the rules in force, the watches that follow them, and the
+    /// registers of the interlock, if the webhook has one.
     pub(crate) async fn answer_loaded_rules<P: ApiReader>(
         &self,
         gets: &SharedGets<P>,
         rules: &Rules,
         request: &LoadedRulesRequest,
+        buckets: Option<Buckets>,
     ) -> Vec<u8> {
+        let registers = buckets.map_or(0, Buckets::number);
         match &*rules.snapshot() {
-            RulesState::Loaded(Loaded { doubt: Some(doubt), .. }) => request.answer(Err(&doubt.why), &BTreeMap::new()),
-            RulesState::Loaded(Loaded { rules, .. }) => {
-                request.answer(Ok(rules), &self.lacking(gets, rules, request).await)
+            RulesState::Loaded(Loaded { doubt: Some(doubt), .. }) => {
+                request.answer(Err(&doubt.why), &BTreeMap::new(), registers)
             }
-            RulesState::NotLoaded { why } => request.answer(Err(why), &BTreeMap::new()),
+            RulesState::Loaded(Loaded { rules, .. }) => {
+                request.answer(Ok(rules), &self.lacking(gets, rules, request).await, registers)
+            }
+            RulesState::NotLoaded { why } => request.answer(Err(why), &BTreeMap::new(), registers),
         }
     }
 

@@ -69,3 +69,9 @@ impl<P: ApiReader> BatchJob for Gets<P> {
         }
     }
 }
+
+impl<P: ApiReader> Clone for SharedGets<P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}

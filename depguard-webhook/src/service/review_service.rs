@@ -1,5 +1,7 @@
 //! Admission service: an HTTP request in, an answered AdmissionReview out.
 
+mod by_rules;
+
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::error::Error;
@@ -8,11 +10,12 @@ use std::task::{Context, Poll};
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::decision::{Causes, Sender};
+use depguard_core::interlock::Buckets;
 use depguard_core::locks::LockDecision;
 use depguard_core::model::GroupResource;
 use depguard_core::probe::{LoadedRulesRequest, dispatch_canary};
 use depguard_core::protocol::{Cause, ObjectReview};
-use depguard_core::{self as core, ControlPlane, Decision, Evaluation, OverridePolicy, Review};
+use depguard_core::{self as core, ControlPlane, OverridePolicy, Review};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::CONTENT_TYPE;
@@ -30,24 +33,24 @@ use crate::limits::read_budget::{Budget, Size};
 use crate::metrics::gauges::Queue;
 use crate::metrics::{DecidedBy, Metrics};
 use crate::ports::api_reader::{ApiReader, Writer};
+use crate::ports::register_store::RegisterStore;
 use crate::reads::bounded_reader::BoundedReader;
 use crate::reads::driver::Reads;
 use crate::reads::lock_table_writer::LockTableWriter;
 use crate::reads::lookup_runner::LookupRunner;
 use crate::reads::missing_rights::MissingRights;
+use crate::reads::register_writer::RegisterWriter;
 use crate::reads::shared_gets::SharedGets;
-use crate::rules::active_rules::{Loaded, Rules, RulesState};
+use crate::rules::active_rules::Rules;
 use crate::server::tasks::Tasks;
 use crate::service::body::ReviewBody;
+use crate::service::interlock::Interlock;
 use crate::service::limited_log::LimitedLog;
 use crate::service::locks::Locks;
 use crate::service::rejection::Rejection;
 use crate::service::routes::{PathKeys, Route, RoutedPath};
 use crate::service::ruled_review::RuledReview;
-use crate::{
-    metrics::gauges, reads::driver, reads::freshness_proof, service::decision_log, service::owners, service::response,
-    service::review_uid,
-};
+use crate::{metrics::gauges, service::decision_log, service::owners, service::response, service::review_uid};
 
 /// Admission service for reviews that are posted to `/validate`: a [`tower::Service`] for any server, also a provider's
 /// own.
@@ -74,6 +77,7 @@ struct Routes {
     compat_locks: Option<Arc<Locks>>,
     /// Writer of the notes on owners.
     owners: Option<Arc<dyn Writer>>,
+    interlock: Option<Arc<Interlock>>,
 }
 
 /// Limits of one service. `Default` has the usual ones.
@@ -137,7 +141,9 @@ impl<P: ApiReader> ReviewService<P> {
         let reads = Reads {
             gets: SharedGets::new(Arc::clone(&source), tasks.clone()),
             lookups: LookupRunner::new(Arc::clone(&source), tasks.clone()),
-            tables: LockTableWriter::new(source, tasks),
+            tables: LockTableWriter::new(Arc::clone(&source), tasks.clone()),
+            registers: RegisterWriter::new(source, tasks.clone()),
+            tasks,
         };
         Self {
             shared: Arc::new(Shared {
@@ -173,6 +179,14 @@ impl<P: ApiReader> ReviewService<P> {
     /// `writer` write the tables by which they are found.
     pub fn guarding_locks(mut self, control_plane: ControlPlane, writer: impl Writer) -> Self {
         self.routes.locks = Some(Arc::new(Locks::of_objects(control_plane, Arc::new(writer))));
+        self
+    }
+
+    /// Interlocks new references with the deletions of their targets, where a rule refuses both: each side records a mark
+    /// in a reference register before its final reads. All replicas, and the controller, which makes the registers, must
+    /// have the same number of them.
+    pub fn interlocking(mut self, buckets: Buckets, store: impl RegisterStore) -> Self {
+        self.routes.interlock = Some(Arc::new(Interlock::new(buckets, store)));
         self
     }
 
@@ -233,22 +247,30 @@ impl<P: ApiReader> Shared<P> {
                 self.review_by_locks(locks, bytes, &path, time).await
             }
             (Route::Owners, _, Some(writer)) => self.review_by_owners(&**writer, bytes, &path, time).await,
-            _ => self.review_by_rules(bytes, &path, time).await,
+            _ => self.review_by_rules(routes.interlock.as_deref(), bytes, &path, time).await,
         }
     }
 
-    async fn review_by_rules(&self, bytes: &[u8], path: &RoutedPath, time: Time) -> Result<Vec<u8>, Rejection> {
+    async fn review_by_rules(
+        &self,
+        interlock: Option<&Interlock>,
+        bytes: &[u8],
+        path: &RoutedPath,
+        time: Time,
+    ) -> Result<Vec<u8>, Rejection> {
         let ruled = RuledReview::parse(path.route, bytes)?;
         let review = ruled.review();
         if let Some(request) = LoadedRulesRequest::from_review(review, bytes)? {
-            return Ok(self.missing_rights.answer_loaded_rules(&self.reads.gets, &self.rules, &request).await);
+            let buckets = interlock.map(Interlock::buckets);
+            let gets = &self.reads.gets;
+            return Ok(self.missing_rights.answer_loaded_rules(gets, &self.rules, &request, buckets).await);
         }
         // Only at the path at which an unreachable webhook refuses nothing.
         if path.route.failure_policy() == FailurePolicy::Ignore && dispatch_canary::is_canary(review) {
             let causes = Causes::one(Cause::DispatchCanary, "");
             return Ok(response::refusal(review.uid(), Sender::from_review(review), dispatch_canary::MESSAGE, &causes));
         }
-        match self.decide(&ruled, path, time.deadline).await {
+        match self.decide(interlock, &ruled, path, time.deadline).await {
             Ok((decision, way)) => {
                 self.metrics.decided(review.operation(), &decision, way, time.begun.elapsed());
                 decision_log::decision(review, &decision);
@@ -318,67 +340,6 @@ impl<P: ApiReader> Shared<P> {
         }
         let _place = self.place()?;
         Ok((locks.decide(&self.reads, evaluation, deadline).await, DecidedBy::Reads))
-    }
-
-    async fn decide(
-        &self,
-        ruled: &RuledReview<'_>,
-        path: &RoutedPath,
-        deadline: Instant,
-    ) -> Result<(Decision, DecidedBy), Rejection> {
-        let review = ruled.review();
-        let failure_policy = path.route.failure_policy();
-        let snapshot = self.rules.snapshot();
-        let loaded = match &*snapshot {
-            RulesState::Loaded(loaded) => loaded,
-            RulesState::NotLoaded { why } => {
-                let decision = Decision::not_ready(failure_policy, why.clone()).answering(review);
-                return Ok((decision, DecidedBy::Memory));
-            }
-        };
-        let mut place = None;
-        if let Some(doubt) = &loaded.doubt {
-            place = Some(self.place()?);
-            if let Err(why) = freshness_proof::rules_are_current(&self.reads, doubt, review, deadline).await {
-                return Ok((Decision::not_current(failure_policy, why).answering(review), DecidedBy::Reads));
-            }
-        }
-        let evaluation = self.evaluate(loaded, ruled, path, false);
-        if evaluation.is_settled() && place.is_none() {
-            return Ok((evaluation.decide(), DecidedBy::Memory));
-        }
-        let _place = match place {
-            Some(place) => place,
-            None => self.place()?,
-        };
-        let mut decision = driver::decide(&self.reads, evaluation, deadline).await;
-        if !decision.allowed()
-            && let Some(departed) = &loaded.departed
-            && freshness_proof::provider_has_withdrawn(&self.reads, departed, review, deadline).await
-        {
-            let evaluation = self.evaluate(loaded, ruled, path, true);
-            decision = driver::decide(&self.reads, evaluation, deadline).await;
-        }
-        Ok((decision, DecidedBy::Reads))
-    }
-
-    fn evaluate(
-        &self,
-        loaded: &Loaded,
-        ruled: &RuledReview<'_>,
-        path: &RoutedPath,
-        provider_withdrew: bool,
-    ) -> Evaluation {
-        let context = core::Context::default()
-            .with_workspaces(&loaded.workspaces)
-            .with_overrides(&self.overrides)
-            .with_failure_policy(path.route.failure_policy())
-            .with_provider_withdrawn(provider_withdrew);
-        let evaluation = ruled.evaluate(&loaded.rules, &context);
-        match path.scope() {
-            Some(scope) => evaluation.within(scope),
-            None => evaluation,
-        }
     }
 
     /// Takes a place among the reviews that wait for API servers.

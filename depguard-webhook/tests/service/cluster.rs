@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use depguard_core::Query;
+use depguard_core::interlock::RegisterRequest;
 use depguard_core::protocol::{self, Verb};
-use depguard_webhook::{ApiReader, BytePermit, Fetched, Writer};
+use depguard_webhook::{ApiReader, BytePermit, Fetched, RegisterStore, Writer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -29,6 +30,9 @@ struct State {
     /// Part of the paths that never get an answer.
     hangs: Option<&'static str>,
     latency: Duration,
+    loses_answer: bool,
+    /// Object to put at a path once a write to a path with this part is done.
+    after: Option<(&'static str, String, Value)>,
 }
 
 const ACCESS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -64,6 +68,16 @@ impl Cluster {
     /// Lets so many writes fail with a conflict, as if somebody else were faster.
     pub(crate) fn conflict(&self, times: usize) {
         self.state().conflicts = times;
+    }
+
+    /// Puts an object at a path once the next write to a path with this part is done.
+    pub(crate) fn put_after_write(&self, part: &'static str, path: &str, object: Value) {
+        self.state().after = Some((part, path.to_owned(), object));
+    }
+
+    /// Carries out the next write of a register, and never answers it.
+    pub(crate) fn lose_answer(&self) {
+        self.state().loses_answer = true;
     }
 
     /// Never answers a request to a path with this part.
@@ -118,6 +132,23 @@ impl State {
                 response(200, &json!({"metadata": {"resourceVersion": "9"}, "items": items.collect::<Vec<_>>()}))
             }
             None => missing(path),
+        }
+    }
+
+    /// Answers a request about a register.
+    fn ask(&mut self, verb: &str, path: &str, request: &RegisterRequest) -> Fetched {
+        let sent = format!("{verb} {path}");
+        self.sent.push(sent.clone());
+        match (self.broken(&sent), request) {
+            (Some(fetched), _) => fetched,
+            (None, RegisterRequest::Get(_)) => self.get(path),
+            (None, RegisterRequest::Put(_, body)) => {
+                let written = self.write(Verb::Replace, path, serde_json::from_slice(body).unwrap());
+                if let Some((_, path, object)) = self.after.take_if(|(part, ..)| path.contains(*part)) {
+                    self.store(path, object);
+                }
+                written
+            }
         }
     }
 
@@ -176,6 +207,25 @@ impl ApiReader for Cluster {
         let mut state = self.state();
         state.sent.push(format!("GET {}", query.path));
         state.broken(&query.path).unwrap_or_else(|| state.get(&query.path))
+    }
+}
+
+impl RegisterStore for Cluster {
+    fn ask<'a>(&'a self, request: &'a RegisterRequest, _: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
+        async move {
+            let (verb, path) = match request {
+                RegisterRequest::Get(path) => ("GET", path),
+                RegisterRequest::Put(path, _) => ("PUT", path),
+            };
+            self.wait(path).await;
+            let fetched = self.state().ask(verb, path, request);
+            let is_lost = verb == "PUT" && std::mem::take(&mut self.state().loses_answer);
+            if is_lost {
+                std::future::pending::<()>().await;
+            }
+            fetched
+        }
+        .boxed()
     }
 }
 

@@ -1,0 +1,326 @@
+//! Interlock of reviews: each side records its marks before its final reads, and takes them down if it refuses.
+//!
+//! ```text
+//! reference  record the intents ....................... read the targets    allow: the intents stay
+//! deletion   list the dependents  record the flag ..... list them again     allow: the flag stays
+//! ```
+//!
+//! Each review has the time that its API server gives it. A review whose time is over, or whose connection is gone, is
+//! not allowed any more; its marks are then taken down in the background.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use depguard_core::decision::{AllowReason, Verdict as DecisionVerdict};
+use depguard_core::interlock::{
+    Ask, Buckets, Listing, Nonce, Note, ObjectKey, Observation, Outcome, Refusal, RegisterName, Verdict,
+};
+use depguard_core::interlocked::{InterlockedDeletion, InterlockedReferences, InterlockedReview};
+use depguard_core::protocol::{Cause, Unresolved};
+use depguard_core::{Decision, Evaluation};
+use futures::future::join_all;
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::metrics::interlock::{InterlockCounters, Side};
+use crate::ports::api_reader::ApiReader;
+use crate::ports::register_store::RegisterStore;
+use crate::reads::driver::{self, Reads};
+
+/// Time limit of each request after a review. The marks that are left then are left to the controller.
+const CLEANUP: Duration = Duration::from_secs(10);
+
+/// Pauses before the reads that show if an allowed request is stored. Most are stored within a few milliseconds.
+const FOLLOWING: [Duration; 6] = [
+    Duration::from_millis(10),
+    Duration::from_millis(40),
+    Duration::from_millis(160),
+    Duration::from_millis(640),
+    Duration::from_millis(2500),
+    Duration::from_secs(10),
+];
+/// Maximum number of allowed requests that are followed at once.
+const MAX_FOLLOWED: usize = 256;
+
+/// Registers of an installation, and their store.
+pub(crate) struct Interlock {
+    buckets: Buckets,
+    store: Arc<dyn RegisterStore>,
+    random: SystemRandom,
+    /// Places for allowed requests that are followed until they are stored.
+    followed: Arc<Semaphore>,
+}
+
+/// One review in the interlock, until its time is over.
+pub(crate) struct Interlocking<'a, P: ApiReader> {
+    interlock: &'a Interlock,
+    reads: &'a Reads<P>,
+    deadline: Instant,
+}
+
+/// Marks that a review may have recorded. Unless they are kept, they are taken down once the review is over.
+struct Marked<'a, P: ApiReader> {
+    store: &'a Arc<dyn RegisterStore>,
+    reads: &'a Reads<P>,
+    nonce: Nonce,
+    registers: BTreeSet<RegisterName>,
+}
+
+impl Interlock {
+    pub(crate) fn new(buckets: Buckets, store: impl RegisterStore) -> Self {
+        Self {
+            buckets,
+            store: Arc::new(store),
+            random: SystemRandom::new(),
+            followed: Arc::new(Semaphore::new(MAX_FOLLOWED)),
+        }
+    }
+
+    /// Returns the registers of the installation.
+    pub(crate) fn buckets(&self) -> Buckets {
+        self.buckets
+    }
+
+    /// Returns a number that no other evaluation has; `None` if the operating system has no random numbers.
+    fn nonce(&self) -> Option<Nonce> {
+        let mut bytes = [0; 16];
+        self.random.fill(&mut bytes).ok()?;
+        Some(Nonce::new(u128::from_be_bytes(bytes)))
+    }
+}
+
+impl<P: ApiReader> Reads<P> {
+    /// Begins a review in the interlock.
+    pub(crate) fn interlocking<'a>(&'a self, interlock: &'a Interlock, deadline: Instant) -> Interlocking<'a, P> {
+        Interlocking { interlock, reads: self, deadline }
+    }
+}
+
+impl<P: ApiReader> Interlocking<'_, P> {
+    /// Decides a creation or an update: records the intents, and only then begins `evaluation`.
+    pub(crate) async fn reference(&self, part: InterlockedReferences, evaluation: Evaluation) -> Decision {
+        let Some(nonce) = self.interlock.nonce() else { return part.review.refused(&no_random_number()) };
+        let (mut insert, mut marked) = (part.begin(self.interlock.buckets, nonce), self.marked(nonce));
+        let (mut evaluation, mut decision) = (Some(evaluation), None);
+        'asks: while insert.verdict().is_none() {
+            if insert.is_recorded() {
+                decision = self.decide(&mut evaluation).await;
+                insert.checked(decision.as_ref().is_some_and(Decision::allowed));
+                continue;
+            }
+            for ask in insert.asks() {
+                match ask {
+                    Ask::Record(register, note) => match marked.record(register, note, self.deadline).await {
+                        Some(outcome) => insert.recorded(register, outcome),
+                        None => break 'asks,
+                    },
+                    Ask::Target(target) => {
+                        let observed = self.observe(&part.review, &target, Side::Reference).await;
+                        insert.observed(&target, without_teardown(observed));
+                    }
+                    // Only a deletion asks for dependents.
+                    Ask::Dependent(_) | Ask::Dependents => break 'asks,
+                }
+            }
+        }
+        // A read of the one target that had a flag tells less than the evaluation of all.
+        if let Some(Verdict::Refused(Refusal::Missing(_))) = insert.verdict() {
+            decision = self.decide(&mut evaluation).await;
+        }
+        let (decision, kept) = self.conclude(&part.review, Side::Reference, insert.verdict(), decision, marked);
+        if !kept.is_empty() {
+            self.take_down_once_over(part, nonce, kept);
+        }
+        decision
+    }
+
+    /// Takes the marks of an allowed request down, in the background, once the request is stored: its target can then be
+    /// deleted as soon as nothing refers to it. The controller takes away what is left.
+    fn take_down_once_over(&self, part: InterlockedReferences, nonce: Nonce, registers: BTreeSet<RegisterName>) {
+        let Ok(place) = Arc::clone(&self.interlock.followed).try_acquire_owned() else { return };
+        let (gets, writer, store) =
+            (self.reads.gets.clone(), self.reads.registers.clone(), Arc::clone(&self.interlock.store));
+        let read = part.read_dependent();
+        let follow = async move {
+            for pause in FOLLOWING {
+                sleep(pause).await;
+                let page = timeout(CLEANUP, gets.get(&read.query())).await.ok().flatten();
+                if part.is_over(&read.observation(driver::answer(page.as_ref()))) {
+                    let removals = registers.iter().map(|name| writer.record(&store, *name, Note::take_down(nonce)));
+                    let _ = timeout(CLEANUP, join_all(removals)).await;
+                    break;
+                }
+            }
+            drop(place);
+        };
+        let tasks = self.reads.tasks.clone();
+        self.reads.tasks.try_spawn(async move {
+            // A webhook that stops waits for reviews, and not for what follows them.
+            tokio::select! {
+                () = tasks.stopping() => {}
+                () = follow => {}
+            }
+        });
+    }
+
+    /// Decides a deletion that `first` allows: records the flag, and only then carries out `second`, which reads
+    /// everything anew.
+    ///
+    /// An override deletes what is referenced, too. So nothing that the interlock finds changes it, and the flag only
+    /// tells the other side.
+    pub(crate) async fn deletion<F: Future<Output = Decision>>(
+        &self,
+        part: InterlockedDeletion,
+        first: Decision,
+        second: impl FnOnce() -> F,
+    ) -> Decision {
+        let is_override = matches!(first.verdict(), DecisionVerdict::Allowed(AllowReason::Overridden));
+        let Some(nonce) = self.interlock.nonce() else {
+            return if is_override { first } else { part.review.refused(&no_random_number()) };
+        };
+        let (mut delete, mut marked) = (part.begin(self.interlock.buckets, nonce), self.marked(nonce));
+        let (mut second, mut decision) = (Some(second), None);
+        delete.listed(Listing::Empty);
+        'asks: while delete.verdict().is_none() {
+            for ask in delete.asks() {
+                match ask {
+                    Ask::Record(register, note) => match marked.record(register, note, self.deadline).await {
+                        Some(outcome) => delete.recorded(outcome),
+                        None => break 'asks,
+                    },
+                    Ask::Dependent(dependent) => {
+                        let observed = self.observe(&part.review, &dependent, Side::Deletion).await;
+                        delete.observed(&dependent, observed);
+                    }
+                    Ask::Dependents if is_override => {
+                        decision = Some(first.clone());
+                        delete.listed(Listing::Empty);
+                    }
+                    Ask::Dependents => {
+                        let Some(second) = second.take() else { break 'asks };
+                        let decided = second().await;
+                        delete.listed(if decided.allowed() { Listing::Empty } else { Listing::Referrers });
+                        decision = Some(decided);
+                    }
+                    // Only a reference asks for targets.
+                    Ask::Target(_) => break 'asks,
+                }
+            }
+        }
+        match delete.verdict() {
+            Some(Verdict::Refused(_)) | None if is_override => first,
+            verdict => self.conclude(&part.review, Side::Deletion, verdict, decision, marked).0,
+        }
+    }
+
+    /// Carries out an evaluation, once.
+    async fn decide(&self, evaluation: &mut Option<Evaluation>) -> Option<Decision> {
+        Some(driver::decide(self.reads, evaluation.take()?, self.deadline).await)
+    }
+
+    /// Returns the decision, and the registers whose marks are kept. It allows only what both the marks and the reads
+    /// after them allow.
+    fn conclude(
+        &self,
+        review: &InterlockedReview,
+        side: Side,
+        verdict: Option<&Verdict>,
+        decision: Option<Decision>,
+        marked: Marked<'_, P>,
+    ) -> (Decision, BTreeSet<RegisterName>) {
+        let too_late = Refusal::Unknown(too_late());
+        match (verdict, decision) {
+            (Some(Verdict::Allowed), Some(decision)) => (decision, marked.keep()),
+            (_, Some(decision)) if !decision.allowed() => (decision, BTreeSet::new()),
+            (verdict, _) => {
+                let refusal = match verdict {
+                    Some(Verdict::Refused(refusal)) => refusal,
+                    Some(Verdict::Allowed) | None => &too_late,
+                };
+                self.counters().refused(side, refusal);
+                (review.refused(refusal), BTreeSet::new())
+            }
+        }
+    }
+
+    /// Reads an object, to find out if a mark about it is void.
+    async fn observe(&self, review: &InterlockedReview, key: &ObjectKey, side: Side) -> Observation {
+        let Some(read) = review.read(key) else { return Observation::Unknown(too_late()) };
+        self.counters().checked(side);
+        match timeout_at(self.deadline, self.reads.gets.get(&read.query())).await {
+            Ok(page) => read.observation(driver::answer(page.as_ref())),
+            Err(_) => Observation::Unknown(too_late()),
+        }
+    }
+
+    fn marked(&self, nonce: Nonce) -> Marked<'_, P> {
+        Marked { store: &self.interlock.store, reads: self.reads, nonce, registers: BTreeSet::new() }
+    }
+
+    fn counters(&self) -> &InterlockCounters {
+        counters(self.reads)
+    }
+}
+
+impl<P: ApiReader> Marked<'_, P> {
+    /// Records a note. `None`: the time is over, or the write was lost, so that nobody knows if the note is recorded.
+    async fn record(&mut self, register: RegisterName, note: Note, deadline: Instant) -> Option<Outcome> {
+        let is_removal = note == Note::take_down(self.nonce);
+        // From here on the mark may be there.
+        self.registers.insert(register);
+        let recorded = timeout_at(deadline, self.reads.registers.record(self.store, register, note)).await;
+        let outcome = recorded.ok().flatten()?;
+        let is_absent = match &outcome {
+            Outcome::Recorded => is_removal,
+            Outcome::Opposed(_) | Outcome::Shut | Outcome::Failed(_) => !is_removal,
+            Outcome::Unknown(_) => false,
+        };
+        if is_absent {
+            self.registers.remove(&register);
+        }
+        Some(outcome)
+    }
+
+    /// Keeps the marks, because the review is allowed, and returns their registers.
+    fn keep(mut self) -> BTreeSet<RegisterName> {
+        std::mem::take(&mut self.registers)
+    }
+}
+
+impl<P: ApiReader> Drop for Marked<'_, P> {
+    fn drop(&mut self) {
+        if self.registers.is_empty() {
+            return;
+        }
+        counters(self.reads).abandoned();
+        let take_down = |register| self.reads.registers.record(self.store, register, Note::take_down(self.nonce));
+        let removals: Vec<_> = std::mem::take(&mut self.registers).into_iter().map(take_down).collect();
+        self.reads.tasks.try_spawn(async move {
+            // The controller takes away what is left.
+            let _ = timeout(CLEANUP, join_all(removals)).await;
+        });
+    }
+}
+
+fn counters<P: ApiReader>(reads: &Reads<P>) -> &InterlockCounters {
+    &reads.gets.source().metrics().interlock
+}
+
+/// Returns the observation of a target that may be torn down: the evaluation knows which dependents go with it.
+fn without_teardown(observed: Observation) -> Observation {
+    match observed {
+        Observation::Stored { revision, is_terminating: _ } => Observation::Stored { revision, is_terminating: false },
+        Observation::Absent | Observation::Unknown(_) => observed,
+    }
+}
+
+fn too_late() -> Unresolved {
+    Unresolved::new(Cause::ReadFailed, "the requests of the interlock were not answered in time; retry later")
+}
+
+fn no_random_number() -> Refusal {
+    let why = "the webhook's operating system gives no random number; check it, and retry later";
+    Refusal::Unknown(Unresolved::new(Cause::ReadFailed, why))
+}
