@@ -11,7 +11,7 @@ use depguard_core::model::Namespace;
 use depguard_core::{ControlPlane, LogicalCluster};
 use depguard_kcp::cli::{AllowanceArgs, Common, ControlPlaneArg, FeatureArgs, asked_to_stop};
 
-use crate::config::Config;
+use crate::config::{Config, INTERLOCK_WAIT};
 use crate::controller::Controller;
 use crate::manifests::{self, Identity, ReadThrough, Setup};
 use crate::model::names::LEASE;
@@ -90,6 +90,11 @@ struct Run {
 
     #[command(flatten)]
     features: FeatureArgs,
+
+    /// Time for which marks in reference registers are kept, in seconds: longer than --request-timeout of each API server
+    /// (60 s unless it is set) and 30 s more
+    #[arg(long, value_name = "SECONDS", default_value_t = INTERLOCK_WAIT.as_secs(), value_parser = clap::value_parser!(u64).range(35..=3600))]
+    interlock_wait: u64,
 
     /// Kinds that locks may name although a cluster's own controllers need them (comma-separated): of events,
     /// endpoints, endpointslices.discovery.k8s.io, bindings, serviceaccounts/token, and any kind's status or binding, as
@@ -216,6 +221,7 @@ impl Run {
             path_key: self.path_key_file,
             read_through: self.read_through,
             enable: self.features.into_features(),
+            interlock_wait: Duration::from_secs(self.interlock_wait),
             vital_lock_kinds: self.vital_lock_kinds.into_iter().collect(),
             precreated_roles: self.precreated_roles,
             namespace,

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use depguard_core::locks::CLEAN_AFTER;
 use depguard_core::{ControlPlane, ExportName};
-use depguard_kcp::{Allowance, Features, ReadThrough};
+use depguard_kcp::{Allowance, Features, ReadThrough, Snapshot};
 
 use crate::model::names::{LEASE, NAMESPACE};
 use crate::model::vital_kind::VitalKind;
 use crate::model::webhook_target::WebhookTarget;
+
+/// Default of [`Config::interlock_wait`]: an API server's `--request-timeout` is 60 s unless it is set.
+pub(crate) const INTERLOCK_WAIT: Duration = Duration::from_secs(90);
 
 /// Settings of a controller.
 #[derive(Debug, Clone)]
@@ -50,6 +53,11 @@ pub struct Config {
     /// Time for which no lock must have asked for an entry of a lock table before the controller reads the entry's lock
     /// again and takes the entry out. Longer than any review, and than any request that makes a lock.
     pub lock_clean_after: Duration,
+    /// Time for which marks in reference registers are kept: longer than `--request-timeout` of each API server, with room
+    /// for its etcd. Only with registers.
+    pub interlock_wait: Duration,
+    /// Longest time for which a webhook goes by rules of which it hears nothing.
+    pub webhook_patience: Duration,
     /// depguard's own namespace in plain Kubernetes: nothing in it is protected, and the canary is in it. Not used in
     /// kcp.
     pub namespace: String,
@@ -98,6 +106,8 @@ impl Config {
             precreated_roles: false,
             vital_lock_kinds: BTreeSet::new(),
             lock_clean_after: CLEAN_AFTER,
+            interlock_wait: INTERLOCK_WAIT,
+            webhook_patience: Snapshot::PATIENCE,
             leader_election_namespace: match control_plane {
                 ControlPlane::Kcp => NAMESPACE.to_owned(),
                 ControlPlane::Kubernetes => namespace.clone(),
@@ -129,6 +139,8 @@ impl Config {
         precreated_roles: bool,
         vital_lock_kinds: BTreeSet<VitalKind>,
         lock_clean_after: Duration,
+        interlock_wait: Duration,
+        webhook_patience: Duration,
         namespace: String,
         leader_elect: bool,
         leader_election_namespace: String,

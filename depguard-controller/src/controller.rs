@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
+use crate::interlock::RegisterUpkeep;
 use crate::leader::write_permit::WritePermitSource;
 use crate::locks::Locks;
 use crate::owners::Owners;
@@ -29,6 +30,9 @@ use crate::uninstall::stale_webhooks;
 
 /// Maximum of [`Config::resync`].
 const MAX_RESYNC: Duration = Duration::from_secs(3600);
+
+/// Maximum pause between two probes if there is an interlock.
+const INTERLOCK_PROBES: Duration = Duration::from_secs(10);
 
 /// A running controller. Dropping it without [`Controller::stop`] lets it run on.
 #[derive(Debug)]
@@ -85,11 +89,17 @@ impl Controller {
         };
         let (control_plane, on) = (context.connection.clone(), config.enable.clone());
         let leftovers = async move { stale_webhooks::tell(&control_plane, config.control_plane, &on).await };
+        let (wait, believed) = (config.interlock_wait, config.webhook_patience);
+        let upkeep = |buckets| RegisterUpkeep::new(context.clone(), buckets, wait, believed);
+        let (registers, interlock) = config.enable.registers.map(upkeep).unzip();
+        let registers = registers.map(RegisterUpkeep::run);
         let owners = config.enable.owners.then(|| Owners::new(context.clone(), config.precreated_roles).run());
         let locks = (config.enable.locks || !config.enable.compat_lock_kinds.is_empty()).then(|| {
             Locks::new(context.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after).run()
         });
-        let (prober, probe_handle) = prober(context.resync);
+        // Between two probes nobody knows if a webhook recorded marks.
+        let pause = if interlock.is_some() { context.resync.min(INTERLOCK_PROBES) } else { context.resync };
+        let (prober, probe_handle) = prober(pause);
         let (counted, counts) = watch::channel(Arc::default());
         let references = References::new(context.clone(), counted);
         let reconciler = Reconciler {
@@ -100,6 +110,8 @@ impl Controller {
             written: Derived::default(),
             probe_handle,
             counts,
+            interlock,
+            promise_due: None,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,
             context,
@@ -113,6 +125,7 @@ impl Controller {
                 () = rules.run() => {}
                 Some(()) = OptionFuture::from(locks) => {}
                 Some(()) = OptionFuture::from(owners) => {}
+                Some(()) = OptionFuture::from(registers) => {}
                 () = following.run() => {}
                 () = async { leftovers.await; pending().await } => {}
                 () = prober.run() => {}

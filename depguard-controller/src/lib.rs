@@ -33,6 +33,9 @@ mod references;
 /// Rules: the plan made from all that is watched, and each rule's status, one file a condition.
 mod rules;
 
+/// Reference registers of the interlock: made, opened and cleaned.
+mod interlock;
+
 /// Probes of the installed configurations: each is in force, or not.
 mod probe;
 

@@ -4,6 +4,7 @@
 //! its output.
 
 mod definition;
+mod interlock;
 mod locks;
 mod rbac;
 mod rules;
@@ -21,6 +22,7 @@ use self::definition::Definition;
 pub use crate::model::names::{LOCK_EXPORT, NAMESPACE, VERSION_ANNOTATION};
 pub use crate::owners::api::AGGREGATE as AGGREGATE_TO_OWNERS;
 pub use depguard_kcp::ReadThrough;
+pub use interlock::{register_crd, register_policy};
 pub use locks::{compat_crd, lock_crds, lock_export, lock_schemas, tenant_binding};
 pub use rbac::{AGGREGATE, AGGREGATE_TO_CONTROLLER, Place, dependents_of, rbac, references_of};
 pub use rules::{pack_objects, rule_file, rule_files};
@@ -72,6 +74,7 @@ pub fn files(setup: &Setup) -> Result<Vec<File>, YamlError> {
     };
     files.extend(rights_in_places(rbac::of_rules(setup), |place| rights_in(place, setup.read_through))?);
     files.extend(locks::files(setup)?);
+    files.extend(interlock::files(setup)?);
     if setup.enable.owners {
         files.push(File::new("owners-crd.yaml", "Apply in the cluster.", &owner_crds())?);
         let place = "Apply in the cluster, beside rbac.yaml. With --precreated-roles, this file does not allow the \

@@ -1,5 +1,6 @@
 pub(crate) mod accepted;
 pub(crate) mod enforced;
+mod interlocked;
 pub(crate) mod named_kinds;
 pub(crate) mod plan;
 pub(crate) mod programmed;

@@ -1,2 +1,3 @@
+mod registers;
 pub(crate) mod removal;
 pub(crate) mod stale_webhooks;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use depguard_controller::manifests::{self, Identity, Place, ReadThrough, Setup};
 use depguard_controller::packs::RulePack;
+use depguard_core::interlock::{Buckets, PLURAL as REGISTERS};
 use depguard_core::{ControlPlane, LogicalCluster, Rule};
 use depguard_kcp::{Feature, Features};
 use serde_json::{Value, json};
@@ -36,6 +37,11 @@ fn the_files_under_config_are_generated() {
     let mut locks: Vec<_> = setups.into_iter().flat_map(of_locks).collect();
     locks.sort_by_key(|file| file.name.clone());
     locks.dedup();
+    let registers = Features { registers: Buckets::new(16), ..Features::default() };
+    let mut interlock: Vec<_> =
+        setups.into_iter().flat_map(|(control_plane, way)| added(control_plane, way, registers.clone())).collect();
+    interlock.sort_by_key(|file| file.name.clone());
+    interlock.dedup();
     let owners = added(ControlPlane::Kubernetes, WAY, Features::new([Feature::Owners], []));
     let compat = added(ControlPlane::Kubernetes, WAY, Features::new([], ["pods".parse().unwrap()]));
     for (folder, files) in [
@@ -45,6 +51,7 @@ fn the_files_under_config_are_generated() {
         ("locks", locks),
         ("compat", compat),
         ("owners", owners),
+        ("interlock", interlock),
     ] {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
         let (folder, chart) = (root.join("config").join(folder), root.join("charts/depguard/files"));
@@ -75,12 +82,16 @@ fn setups() -> Vec<Setup> {
         identity: Identity::ServiceAccounts { cluster },
         ..Setup::new(ControlPlane::Kcp, ReadThrough::FrontProxy)
     };
-    let all = Features::new([Feature::Locks, Feature::Owners], ["pods".parse().unwrap()]);
+    let all = Features {
+        registers: Buckets::new(16),
+        ..Features::new([Feature::Locks, Feature::Owners], ["pods".parse().unwrap()])
+    };
     let kubernetes = Setup::new(ControlPlane::Kubernetes, WAY);
     let mut setups = vec![Setup { enable: all, ..kubernetes.clone() }, kubernetes];
     for read_through in [ReadThrough::FrontProxy, ReadThrough::Export] {
         setups.push(Setup { read_through, ..known.clone() });
-        setups.push(Setup { read_through, enable: Features::new([Feature::Locks], []), ..known.clone() });
+        let enable = Features { registers: Buckets::new(16), ..Features::new([Feature::Locks], []) };
+        setups.push(Setup { read_through, enable, ..known.clone() });
         setups.push(Setup { read_through, identity: Identity::Certificates, ..known.clone() });
     }
     setups
@@ -168,6 +179,8 @@ fn the_yaml_reads_back_as_the_same_objects() {
     objects.extend(manifests::owner_crds());
     objects.extend([manifests::lock_crds(), manifests::lock_schemas()].concat());
     objects.extend([manifests::lock_export(), manifests::tenant_binding("root:a"), manifests::compat_crd()]);
+    objects.push(manifests::register_crd());
+    objects.extend(manifests::register_policy());
     objects.extend(setups().iter().flat_map(manifests::rbac).flat_map(|(_, objects)| objects));
     for object in objects {
         let text = manifests::yaml(std::slice::from_ref(&object)).unwrap();
@@ -214,7 +227,10 @@ fn is_structural(schema: &Value, place: &str, is_told: bool) {
 
 #[test]
 fn the_schemas_are_structural_and_tell_users_of_each_field() {
-    for crd in [vec![manifests::crd()], manifests::lock_crds(), manifests::owner_crds()].concat() {
+    let crds =
+        [vec![manifests::crd()], manifests::lock_crds(), manifests::owner_crds(), vec![manifests::register_crd()]]
+            .concat();
+    for crd in crds {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
         is_structural(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"], kind, true);
     }
@@ -230,4 +246,25 @@ fn with_roles_made_before_the_controller_may_make_none() {
     };
     assert!(may(false));
     assert!(!may(true));
+}
+
+#[test]
+fn only_with_registers_may_anybody_touch_them_and_the_webhook_makes_none() {
+    let verbs = |setup: &Setup, account: &str| {
+        let objects = manifests::rbac(setup).into_iter().flat_map(|(_, objects)| objects);
+        let of_account = objects.filter(|object| object["metadata"]["name"] == json!(format!("{account}-interlock")));
+        let rules = of_account.flat_map(|object| object["rules"].as_array().cloned().unwrap_or_default());
+        let of_registers = rules.filter(|rule| rule["resources"] == json!([REGISTERS]));
+        of_registers.map(|rule| rule["verbs"].to_string()).collect::<String>()
+    };
+    for without in setups() {
+        let without = Setup { enable: Features { registers: None, ..without.enable }, ..without };
+        let printed: String = manifests::files(&without).unwrap().into_iter().map(|file| file.text).collect();
+        assert!(!printed.contains(REGISTERS), "{without:?}");
+        let with = Setup { enable: Features { registers: Buckets::new(1), ..without.enable.clone() }, ..without };
+        assert_eq!(verbs(&with, "depguard-controller"), r#"["get","list","create","update","delete"]"#);
+        let reads_everything = with.control_plane == ControlPlane::Kcp && with.read_through == ReadThrough::FrontProxy;
+        let expected = if reads_everything { r#"["update"]"# } else { r#"["get","update"]"# };
+        assert_eq!(verbs(&with, "depguard-webhook"), expected);
+    }
 }

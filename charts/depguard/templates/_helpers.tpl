@@ -47,6 +47,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- with .root.Values.compatLockKinds }}
 - --compat-lock-kinds={{ join "," . }}
 {{- end }}
+{{- with .root.Values.interlock.registers }}
+- --reference-registers={{ . }}
+{{- end }}
 {{- if include "depguard.hasPathKey" . }}
 - --path-key-file=/etc/depguard/path-key/key
 {{- end }}

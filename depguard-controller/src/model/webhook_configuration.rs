@@ -129,7 +129,7 @@ pub(crate) fn webhook(name: &str, policy: &str, rules: &[Value], client_config: 
         "matchPolicy": "Equivalent",
         "namespaceSelector": {},
         "objectSelector": {},
-        "sideEffects": "None",
+        "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": 10,
         "admissionReviewVersions": ["v1"],
     })

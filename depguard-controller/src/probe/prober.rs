@@ -19,6 +19,7 @@ use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::webhook_configuration;
 use crate::probe::result::{
     CONFIGURATION_CHANGED, DISPATCH_UNKNOWN, ExpectedRules, NOT_ASKED, NOT_DISPATCHED, ProbeResult, ProbeResults,
+    Steady,
 };
 use crate::probe::webhook_probe::{self, Address};
 use crate::runtime::apply;
@@ -61,6 +62,9 @@ pub(crate) struct Probe {
     /// Folder with the certificate by which the webhook recognizes the controller.
     pub(crate) identity: Option<PathBuf>,
 }
+
+/// Series of probes without a break, by configuration, each with the rules that the last probe expected.
+type Series = BTreeMap<ConfigurationKey, (ExpectedRules, Steady)>;
 
 /// Probes to run, by configuration.
 pub(crate) type Jobs = BTreeMap<ConfigurationKey, Arc<Job>>;
@@ -127,9 +131,12 @@ impl Prober {
     pub(crate) async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         let mut changed = Instant::now();
+        let mut steady = BTreeMap::new();
         loop {
             let jobs = latest(&mut self.jobs);
-            let found = probe_all(&jobs).await;
+            let mut found = probe_all(&jobs).await;
+            // Each probe counts, also one whose result is not passed on.
+            steady = self::steady(&jobs, &mut found, &steady, Instant::now());
             let well = jobs.iter().all(|(key, job)| found.get(key).is_some_and(|result| job.is_well(result)));
             if well || changed.elapsed() >= SETTLING || found.values().all(|result| !result.may_settle()) {
                 self.results.send_if_modified(|known| {
@@ -161,8 +168,28 @@ impl Job {
 
     fn is_well(&self, result: &ProbeResult) -> bool {
         let mut rules = self.probe.rules.iter();
-        rules.all(|(key, (policy, generation))| result.of_rule(key, *policy, *generation).is_none())
+        rules.all(|(key, (policy, generation, _))| result.of_rule(key, *policy, *generation).is_none())
     }
+}
+
+/// Notes in the results since when each rule has been found in force, in one generation and by the same registers, without
+/// a probe that found anything else. `before` is what the probes before have noted.
+fn steady(jobs: &Jobs, found: &mut ProbeResults, before: &Series, now: Instant) -> Series {
+    let mut series = Series::new();
+    for (key, result) in found {
+        let Some(job) = jobs.get(key) else { continue };
+        let mut steady = BTreeMap::new();
+        for (rule, expected @ (policy, generation, _)) in &job.probe.rules {
+            let Some(loaded) = result.in_force(rule, *policy, *generation) else { continue };
+            let same = before.get(key).filter(|(known, _)| known.get(rule) == Some(expected));
+            let since = same.and_then(|(_, before)| before.get(rule));
+            let since = since.filter(|(known, _)| *known == loaded).map_or(now, |(_, since)| *since);
+            steady.insert(rule.clone(), (loaded, since));
+        }
+        series.insert(key.clone(), (job.probe.rules.clone(), steady.clone()));
+        *result = Arc::new(ProbeResult { steady, ..ProbeResult::clone(result) });
+    }
+    series
 }
 
 /// Runs all probes.
@@ -207,7 +234,7 @@ impl Probe {
             if loaded.contains_key(&policy) {
                 continue;
             }
-            let rules: Vec<_> = self.rules.iter().filter(|(_, (of, _))| *of == policy).map(|(key, _)| key).collect();
+            let rules: Vec<_> = self.rules.iter().filter(|(_, (of, ..))| *of == policy).map(|(key, _)| key).collect();
             let answer = match Address::from_webhook(webhook, self.instead.as_deref()) {
                 Some(address) => webhook_probe::ask(&address, self.identity.as_deref(), &rules).await,
                 None => {

@@ -7,6 +7,8 @@ use depguard_core::api::FailurePolicy;
 use depguard_core::probe::LoadedRule;
 use depguard_core::rule::RuleKey;
 
+use tokio::time::Instant;
+
 use crate::model::condition::Finding;
 use crate::model::configuration_key::ConfigurationKey;
 
@@ -24,11 +26,15 @@ pub(crate) const WEBHOOK_UNREACHABLE: &str = "WebhookUnreachable";
 pub(crate) const ORDER: [&str; 6] =
     [CONFIGURATION_CHANGED, CERTIFICATE_INVALID, WEBHOOK_UNREACHABLE, NOT_LOADED, NOT_DISPATCHED, RIGHT_MISSING];
 
-/// Rules that a webhook should decide by, with their policies and generations.
-pub(crate) type ExpectedRules = BTreeMap<RuleKey, (FailurePolicy, i64)>;
+/// Rules that a webhook should decide by, with their policies, generations and UIDs. A rule that was deleted and made again
+/// begins at generation 1, and has another UID.
+pub(crate) type ExpectedRules = BTreeMap<RuleKey, (FailurePolicy, i64, String)>;
 
 /// Results by configuration.
 pub(crate) type ProbeResults = BTreeMap<ConfigurationKey, Arc<ProbeResult>>;
+
+/// Rules that are in force, each as the webhook has loaded it, and since when no probe found anything else.
+pub(crate) type Steady = BTreeMap<RuleKey, (LoadedRule, Instant)>;
 
 /// Rules that a webhook decides by.
 pub(crate) type Loaded = BTreeMap<RuleKey, LoadedRule>;
@@ -42,6 +48,8 @@ pub(crate) struct ProbeResult {
     pub(crate) problem: Option<Finding>,
     /// Rules that the webhook of each policy has loaded, or the reason why they are unknown.
     pub(crate) loaded: BTreeMap<FailurePolicy, Result<Loaded, Finding>>,
+    /// Rules that this probe found in force, with the series of probes that found the same.
+    pub(crate) steady: Steady,
     /// Problem with the way from the API server to the webhook, or the reason why it is unknown.
     pub(crate) dispatch: Option<Finding>,
 }
@@ -73,6 +81,12 @@ impl ProbeResult {
             None => "the webhook has not loaded the rule".to_owned(),
         };
         Some(Finding::no(NOT_LOADED, why))
+    }
+
+    /// Returns the rule as the webhook has loaded it, if the rule is in force here in this generation.
+    pub(crate) fn in_force(&self, rule: &RuleKey, policy: FailurePolicy, generation: i64) -> Option<LoadedRule> {
+        let loaded = self.loaded.get(&policy)?.as_ref().ok()?.get(rule)?;
+        self.of_rule(rule, policy, generation).is_none().then(|| loaded.clone())
     }
 
     /// Returns true if a problem may be gone in a moment: a webhook loads rules, and an API server takes up

@@ -84,6 +84,11 @@ impl<'a> NamedKinds<'a> {
         of_resource.any(|(_, key)| self.facts(key).is_some_and(|facts| !facts.namespaced))
     }
 
+    /// Returns true if the dependents are in namespaces; `None` if that is unknown.
+    pub(crate) fn has_namespaced_dependents(&self) -> Option<bool> {
+        Some(self.facts(self.dependent_key())?.namespaced)
+    }
+
     /// Returns the schema of the dependents, if it is known.
     pub(crate) fn schema(&self) -> Option<&'a Schema> {
         self.facts(self.dependent_key())?.schema.as_ref()

@@ -98,8 +98,9 @@ impl Plan<'_> {
         let mut by_key: BTreeMap<_, ExpectedRules> = BTreeMap::new();
         for (rule, parsed) in self.rules.iter().filter_map(|rule| Some((rule, rule.rule().ok()?))) {
             for key in rule.configurations() {
-                let what = (rule.failure_policy, parsed.generation().unwrap_or_default());
-                by_key.entry(key).or_default().insert(rule.key.clone(), what);
+                let uid = rule.object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let expected = (rule.failure_policy, parsed.generation().unwrap_or_default(), uid);
+                by_key.entry(key).or_default().insert(rule.key.clone(), expected);
             }
         }
         by_key

@@ -14,12 +14,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::interlock::InterlockState;
 use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
 use crate::model::reference_count::ReferenceCounts;
 use crate::model::webhook_configuration::Step;
 use crate::probe::prober::{Job, Jobs, Probe, ProbeHandle};
+use crate::rules::interlocked::InterlockView;
 use crate::rules::plan::{self, ConfigurationPlan, Plan, PlanInput};
 use crate::rules::status::{self, RoundOutcomes, RuleStatus};
 use crate::rules::written_rule::WrittenRule;
@@ -44,6 +46,10 @@ pub(crate) struct Reconciler {
     pub(crate) probe_handle: ProbeHandle,
     /// Counts of the references whose targets don't exist.
     pub(crate) counts: watch::Receiver<Arc<ReferenceCounts>>,
+    /// State of the interlock; `None`: it is off.
+    pub(crate) interlock: Option<InterlockState>,
+    /// Time at which the next rule may be reported as interlocked.
+    pub(crate) promise_due: Option<Instant>,
     /// Address at which the webhook is probed, instead of the installed one.
     pub(crate) probe_address: Option<String>,
     /// Folder with the certificate by which the webhook recognizes the controller.
@@ -86,9 +92,11 @@ impl Reconciler {
         let kinds = self.kinds.refresh(needed).await;
         let jobs = self.jobs(&input, &plan, &outcomes, &origins);
         let probe_results = self.probe_handle.probe(jobs).await;
-        let found = RoundOutcomes { outcomes, kinds, probe_results, counts: latest(&mut self.counts) };
+        let interlock = self.interlock.as_mut().map(InterlockView::now);
+        let found = RoundOutcomes { outcomes, kinds, probe_results, counts: latest(&mut self.counts), interlock };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let statuses = status::new_statuses(&input, &plan, &found, &now);
+        self.promise_due = found.interlock.as_ref().and_then(InterlockView::due);
         self.context.metrics.rules(statuses.iter().map(|status| &status.object));
         self.write_statuses(state, statuses, &now).await;
         let keys: HashSet<_> = plan.rules.iter().map(|rule| &rule.key).collect();
@@ -100,7 +108,7 @@ impl Reconciler {
     pub(crate) fn next_retry(&self) -> Option<Instant> {
         let Failures { installs, statuses, deference, .. } = &self.failures;
         let failures = [installs.next(), statuses.next(), deference.next(Instant::now())];
-        failures.into_iter().chain([self.kinds.next_retry()]).flatten().min()
+        failures.into_iter().chain([self.kinds.next_retry(), self.promise_due]).flatten().min()
     }
 
     /// Returns jobs for the configurations that are in order: the prober checks whether they are in force.

@@ -4,6 +4,7 @@ use depguard_kcp::{Health, latest};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::interlock::InterlockState;
 use crate::leader::write_permit::WritePermit;
 use crate::rules::reconciler::Reconciler;
 use crate::rules::snapshot::is_leaving;
@@ -72,6 +73,19 @@ impl RuleRunner {
             () = sleep_until(retry.map_or(resync, |retry| retry.min(resync))) => true,
             () = self.reconciler.probe_handle.changed() => true,
             changed = self.reconciler.counts.changed() => changed.is_ok(),
+            () = registers_changed(self.reconciler.interlock.as_mut()) => true,
         }
+    }
+}
+
+/// Waits until the readiness of the reference registers changes; forever if there are none.
+async fn registers_changed(interlock: Option<&mut InterlockState>) {
+    let is_changed = match interlock {
+        Some(state) => state.readiness.changed().await.is_ok(),
+        None => false,
+    };
+    // Otherwise the task that looks at them is gone, and soon the controller is, too.
+    if !is_changed {
+        std::future::pending::<()>().await;
     }
 }

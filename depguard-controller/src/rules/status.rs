@@ -13,11 +13,12 @@ use crate::model::install_outcome::Outcome;
 use crate::model::reference_count::ReferenceCounts;
 use crate::probe::result::ProbeResults;
 use crate::rules::enforced::Flaws;
+use crate::rules::interlocked::{Cycles, INTERLOCKED, InterlockView, Obstacles};
 use crate::rules::named_kinds::NamedKinds;
 use crate::rules::plan::{Plan, PlanInput, RulePlan, TargetPlan};
 use crate::rules::targets_exist::{TARGETS_EXIST, targets_exist};
 use crate::rules::written_rule::{ALLOWANCE_EXCEEDED, Unusable};
-use crate::rules::{accepted, enforced, programmed, resolved_refs};
+use crate::rules::{accepted, enforced, interlocked, programmed, resolved_refs};
 use crate::schema::kind_reader::Kinds;
 use crate::schema::rule_check;
 
@@ -31,6 +32,8 @@ pub(crate) struct RoundOutcomes {
     pub(crate) kinds: Kinds,
     pub(crate) probe_results: ProbeResults,
     pub(crate) counts: Arc<ReferenceCounts>,
+    /// The interlock as it is now; `None`: it is off.
+    pub(crate) interlock: Option<InterlockView>,
 }
 
 /// New status of one rule.
@@ -49,9 +52,10 @@ pub(crate) fn new_statuses<'p>(
     found: &RoundOutcomes,
     now: &str,
 ) -> Vec<RuleStatus<'p>> {
+    let cycles = Cycles::of_references(plan);
     let said = plan.rules.iter().filter_map(|rule| {
         let old = rule.object.get("status");
-        let status = json!(status(input, rule, found, old, now));
+        let status = json!(status(input, rule, found, &cycles, old, now));
         let mut object = rule.object.clone();
         let is_new = old != Some(&status) && !tells_of_too_many(rule, old);
         object.as_object_mut()?.insert("status".to_owned(), status);
@@ -77,6 +81,7 @@ fn status(
     input: &PlanInput<'_>,
     rule: &RulePlan<'_>,
     found: &RoundOutcomes,
+    cycles: &Cycles,
     old: Option<&Value>,
     now: &str,
 ) -> DependencyRuleStatus {
@@ -84,7 +89,7 @@ fn status(
     let mut dangling_references = None;
     let findings = match rule.rule() {
         Ok(parsed) => {
-            let mut findings = of_rule(input, rule, parsed, found);
+            let mut findings = of_rule(input, rule, parsed, found, cycles);
             let (count, kinds) = (found.counts.get(&rule.key), NamedKinds::new(input, &found.kinds, rule, parsed));
             let in_no_namespace = |resource: &str| kinds.are_cluster_scoped(resource);
             if let Some((finding, dangling)) = targets_exist(parsed, count, in_no_namespace, old, generation) {
@@ -109,6 +114,7 @@ fn of_rule(
     rule: &RulePlan<'_>,
     parsed: &Rule,
     found: &RoundOutcomes,
+    cycles: &Cycles,
 ) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(input, rule, &found.outcomes);
     let named = NamedKinds::new(input, &found.kinds, rule, parsed);
@@ -118,12 +124,17 @@ fn of_rule(
         missing: named.missing_kinds(),
     };
     let enforced = enforced::enforced(input, rule, parsed, &flaws, &programmed, &found.probe_results);
-    vec![
+    let interlocked = found.interlock.as_ref().and_then(|interlock| {
+        let obstacles = Obstacles { rule: parsed, kinds: &named, cycles };
+        interlocked::interlocked(rule, &obstacles, &enforced, &found.probe_results, interlock)
+    });
+    let conditions = [
         ("Accepted", accepted::accepted(parsed, named.schema())),
         ("ResolvedRefs", resolved_refs::resolved(input, rule, parsed, &named)),
         ("Programmed", programmed),
         ("Enforced", enforced),
-    ]
+    ];
+    conditions.into_iter().chain(interlocked.map(|interlocked| (INTERLOCKED, interlocked))).collect()
 }
 
 fn of_invalid(

@@ -24,9 +24,27 @@ const DURATIONS: [f64; 10] = [0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0,
 /// Phases of a GlobalOwner.
 const PHASES: [&str; 3] = [OWNING, REMOVING, RELEASING];
 
+/// States of a register, and kinds of its marks, in the order of [`RegisterFigures`].
+const REGISTER_STATES: [&str; 4] = ["open", "closed", "missing", "unreadable"];
+const MARKS: [&str; 3] = ["flag", "intent", "shared"];
+
+/// Figures of all registers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RegisterFigures {
+    pub(crate) open: usize,
+    pub(crate) closed: usize,
+    pub(crate) missing: usize,
+    pub(crate) unreadable: usize,
+    /// Numbers of flags, of intents and of shared marks.
+    pub(crate) marks: [usize; MARKS.len()],
+    /// Longest time for which a mark, or a closed register, was seen unchanged.
+    pub(crate) oldest: Option<Duration>,
+}
+
 /// Metrics of one controller. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
+    marks_removed: Counter,
     rounds: Histogram,
     installs: Counts,
     statuses: Counts,
@@ -47,6 +65,7 @@ struct Known {
     locks: [usize; 2],
     /// Number of GlobalOwners by phase, in the order of [`PHASES`].
     owners: [usize; PHASES.len()],
+    registers: RegisterFigures,
 }
 
 impl Default for Metrics {
@@ -56,6 +75,7 @@ impl Default for Metrics {
             installs: Family::default(),
             statuses: Family::default(),
             reloads: Reloads::default(),
+            marks_removed: Counter::default(),
             known: Arc::default(),
         };
         // A monitoring system sees an increase only if it has seen the series before.
@@ -104,6 +124,21 @@ impl Metrics {
         self.numbers(registry, "depguard_controller_owners", help, "phase", |known| {
             PHASES.into_iter().zip(known.owners).collect()
         });
+        let help = "Reference registers, by state";
+        self.numbers(registry, "depguard_controller_registers", help, "state", |known| {
+            let RegisterFigures { open, closed, missing, unreadable, marks: _, oldest: _ } = known.registers;
+            REGISTER_STATES.into_iter().zip([open, closed, missing, unreadable]).collect()
+        });
+        let help = "Marks in the reference registers, by kind";
+        self.numbers(registry, "depguard_controller_register_marks", help, "kind", |known| {
+            MARKS.into_iter().zip(known.registers.marks).collect()
+        });
+        let help = "Longest time for which a mark, or a closed register, was seen unchanged";
+        self.gauge(registry, "depguard_controller_register_oldest_mark_seconds", help, |known| {
+            Some(known.registers.oldest.unwrap_or_default().as_secs_f64())
+        });
+        let help = "Marks taken out of the reference registers because no request can need them any more";
+        registry.register("depguard_controller_register_marks_removed", help, self.marks_removed.clone());
         let known = Arc::clone(&self.known);
         let help = "Rules, by condition";
         registry.gauges("depguard_controller_rules", help, move || {
@@ -165,6 +200,7 @@ impl Metrics {
                 known.dangling.clear();
                 known.locks = Default::default();
                 known.owners = Default::default();
+                known.registers = Default::default();
             }
         });
     }
@@ -205,6 +241,16 @@ impl Metrics {
             count.into_iter().for_each(|(_, count)| *count += 1);
         }
         self.know(|known| known.owners = owners);
+    }
+
+    /// Notes the figures of the reference registers.
+    pub(crate) fn registers(&self, registers: RegisterFigures) {
+        self.know(|known| known.registers = registers);
+    }
+
+    /// Counts marks that were taken out of the reference registers.
+    pub(crate) fn marks_removed(&self, number: u64) {
+        self.marks_removed.inc_by(number);
     }
 
     /// Counts an attempt to install: the configuration is `desired` or not, and was `changed` or not.

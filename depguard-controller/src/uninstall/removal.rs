@@ -25,6 +25,7 @@ use crate::model::names::{
 use crate::model::webhook_configuration;
 use crate::rules::snapshot;
 use crate::runtime::apply;
+use crate::uninstall::registers;
 use crate::{locks, owners};
 
 /// Pause between two looks.
@@ -70,6 +71,8 @@ pub struct Uninstall {
 pub struct Uninstalled {
     /// Configurations that were removed.
     pub removed: BTreeSet<Removed>,
+    /// Number of reference registers that were removed.
+    pub registers: usize,
     /// Further facts that the operator should know.
     pub notes: BTreeSet<String>,
 }
@@ -169,7 +172,8 @@ impl Uninstall {
     }
 }
 
-/// Removes all configurations that are depguard's, and no others. Waits until all are gone and none comes back.
+/// Removes all configurations that are depguard's, and no others. Waits until all are gone and none comes back, and then
+/// deletes the reference registers.
 ///
 /// A mark tells running controllers to write no more. API servers ask no webhook about the deletion of a configuration,
 /// so no webhook has to be alive. A second uninstall finds nothing to do.
@@ -249,6 +253,7 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
         if !is_quiet {
             quiet_since = None;
         } else if quiet_since.get_or_insert_with(Instant::now).elapsed() >= QUIET {
+            registers::delete_all(&apply::own_endpoint(&connection), end, &mut done).await;
             return guarded.map_or(Ok(done), |why| Err(UninstallError::Guarded { why }));
         }
         if Instant::now() >= end {
@@ -458,11 +463,16 @@ fn list(left: &BTreeMap<Removed, String>) -> String {
 
 impl fmt::Display for Uninstalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.removed.is_empty() {
+        if self.removed.is_empty() && self.registers == 0 {
             writeln!(f, "there was nothing to remove")?;
         }
         for Removed { configuration, place } in &self.removed {
             writeln!(f, "removed ValidatingWebhookConfiguration {configuration} from {place}")?;
+        }
+        match self.registers {
+            0 => {}
+            1 => writeln!(f, "removed 1 ReferenceRegister")?,
+            many => writeln!(f, "removed {many} ReferenceRegisters")?,
         }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;

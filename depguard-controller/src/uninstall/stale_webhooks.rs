@@ -138,6 +138,7 @@ mod tests {
             locks,
             owners,
             compat_lock_kinds: compat.iter().map(|kind| kind.parse().unwrap()).collect(),
+            registers: None,
         };
         let all = ["depguard-lock-kinds", "depguard-locks", "depguard-compat-locks", "depguard-owners"];
         for (on, expected) in [

@@ -287,7 +287,7 @@ pub(crate) fn write_bundle(folder: &TempDir, content: &str) -> PathBuf {
     path
 }
 
-fn ok<T>(result: Result<T, ApiError>) -> Result<(), String> {
+pub(crate) fn ok<T>(result: Result<T, ApiError>) -> Result<(), String> {
     result.map(drop).map_err(|error| error.to_string())
 }
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use depguard_controller::{Config, Controller, Uninstall, UninstallError, Uninstalled, uninstall};
+use depguard_controller::{Config, Controller, Uninstall, UninstallError, Uninstalled, manifests, uninstall};
+use depguard_core::interlock::{Buckets, Register, RegisterName};
 use depguard_kcp::Preconditions;
 use depguard_testbed::{Fault, When};
 use serde_json::json;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::bed::{Bed, COMPUTE, NETWORK, RULES, answer, local_rule, probe, until, until_ready};
+use crate::bed::{Bed, COMPUTE, NETWORK, RULES, answer, local_rule, ok, probe, rule, until, until_ready};
 use crate::takeover::configuration;
 
 /// Lease that marks an uninstall.
@@ -88,6 +89,57 @@ async fn with_the_webhook_dead_everything_can_be_deleted_afterwards() {
     {
         delete(path.clone()).await.unwrap_or_else(|error| panic!("{path}: {error}"));
     }
+}
+
+/// Creates the kind of reference registers in depguard's own workspace or cluster, and the registers of two numbers.
+async fn registers(bed: &Bed, own: &str) {
+    let at = bed.at(own);
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    at.post_json(crds, &manifests::register_crd()).await.unwrap();
+    until("registers are served", async || ok(at.list_json(&RegisterName::collection()).await)).await;
+    for name in [2, 3].into_iter().flat_map(|number| Buckets::new(number).unwrap().registers()) {
+        at.post_json(&RegisterName::collection(), &Register::new(name).to_value()).await.unwrap();
+    }
+}
+
+async fn registers_left(bed: &Bed, own: &str) -> usize {
+    bed.at(own).list_json(&RegisterName::collection()).await.unwrap().items.len()
+}
+
+#[tokio::test]
+async fn reference_registers_go_after_the_configurations_and_their_kind_stays() {
+    tokio::join!(registers_go(""), registers_go("root:dep-ctrl"));
+}
+
+async fn registers_go(own: &str) {
+    let bed = if own.is_empty() { Bed::kubernetes().await } else { Bed::kcp_bound().await };
+    bed.own_namespace(own).await;
+    registers(&bed, own).await;
+    let place = if own.is_empty() { "" } else { NETWORK };
+    let rule = if own.is_empty() { local_rule("maps", "", "v1", "configmaps") } else { rule("vm", &["vpcs"]) };
+    bed.at(if own.is_empty() { "" } else { COMPUTE }).post_json(RULES, &rule).await.unwrap();
+    let controller = bed.controller().await;
+    bed.until_installed(place, if own.is_empty() { &["configmaps"] } else { &["vpcs"] }).await;
+    controller.stop().await;
+
+    // While a configuration is left, webhooks may still write marks.
+    let faults = bed.testbed.faults();
+    let deletes = When::always().method("DELETE").path("validatingwebhookconfigurations");
+    let fault = faults.inject(Fault::InternalError, deletes);
+    uninstalled(&bed, 2).await.unwrap_err();
+    assert_eq!(registers_left(&bed, own).await, 5);
+    faults.clear(fault);
+
+    let fault = faults.inject(Fault::InternalError, When::always().method("DELETE").path("bucket-0-of-3"));
+    let done = uninstalled(&bed, 60).await.unwrap();
+    assert_eq!((done.removed.len(), done.registers), (1, 4));
+    let note = done.notes.first().unwrap();
+    assert!(note.starts_with("ReferenceRegisters are left, such as bucket-0-of-3 ("), "{note}");
+    faults.clear(fault);
+
+    let done = uninstalled(&bed, 60).await.unwrap();
+    assert_eq!(done.to_string(), "removed 1 ReferenceRegister\n");
+    assert_eq!(registers_left(&bed, own).await, 0);
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ fn creations_and_updates_are_reviewed_in_the_rule_s_version() {
     assert_eq!(webhook["clientConfig"]["url"], "https://webhook.example.com/reference");
     assert_eq!(webhook["failurePolicy"], "Fail");
     assert_eq!(webhook["matchPolicy"], "Equivalent");
-    assert_eq!(webhook["sideEffects"], "None");
+    assert_eq!(webhook["sideEffects"], "NoneOnDryRun");
     assert_eq!(webhook["namespaceSelector"]["matchExpressions"][0]["values"], json!(["depguard-system"]));
     assert_eq!(
         webhook["rules"],

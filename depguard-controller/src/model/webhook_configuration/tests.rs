@@ -66,7 +66,7 @@ const WEAKENING: &[(&str, Edit)] = &[
         w["clientConfig"].as_object_mut().unwrap().remove("caBundle");
     }),
     ("review versions", |w| w["admissionReviewVersions"] = json!(["v1beta1", "v1"])),
-    ("side effects", |w| w["sideEffects"] = json!("NoneOnDryRun")),
+    ("side effects", |w| w["sideEffects"] = json!("None")),
     ("a field not known here", |w| w["onlyOnSundays"] = json!(true)),
     ("its name", |w| w["name"] = json!("x.example.com")),
 ];

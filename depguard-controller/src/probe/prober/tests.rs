@@ -1,5 +1,6 @@
 use depguard_core::ControlPlane;
 use depguard_core::api::FailurePolicy;
+use depguard_core::probe::LoadedRule;
 use depguard_core::rule::RuleKey;
 use depguard_kcp::{ConnectOptions, Connection};
 use serde_json::json;
@@ -23,12 +24,16 @@ async fn nowhere() -> Endpoint {
 
 /// Returns the job of one place, the cluster, for a rule of this name.
 fn jobs(endpoint: &Endpoint, rule: &str) -> Jobs {
+    jobs_of_uid(endpoint, rule, "1")
+}
+
+fn jobs_of_uid(endpoint: &Endpoint, rule: &str, uid: &str) -> Jobs {
     let key = RuleKey { cluster: None, name: rule.to_owned() };
     let job = Job::new(Probe {
         side: Side::Targets,
         desired: json!({}),
         endpoint: endpoint.clone(),
-        rules: BTreeMap::from([(key, (FailurePolicy::Fail, 1))]),
+        rules: BTreeMap::from([(key, (FailurePolicy::Fail, 1, uid.to_owned()))]),
         own_namespace: None,
         instead: None,
         identity: None,
@@ -48,4 +53,52 @@ async fn what_is_never_well_is_probed_for_hours() {
     assert_eq!(handle.probe(jobs(&endpoint, "b")).await.len(), 1);
     drop(handle);
     running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_of_probes_is_broken_by_each_probe_that_finds_something_else() {
+    let jobs = jobs(&nowhere().await, "a");
+    let rule = RuleKey { cluster: None, name: "a".to_owned() };
+    let key = ConfigurationKey::new(None, Side::Targets);
+    let begun = Instant::now();
+    let (mut series, mut since) = (Series::new(), Vec::new());
+    let in_force = |registers| {
+        let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(1).interlocked_by(registers))]);
+        ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(loaded))]), ..ProbeResult::default() }
+    };
+    let away = ProbeResult::of_problem(Finding::no(NOT_DISPATCHED, "away"));
+    for (second, result) in [
+        (0, in_force(4)),
+        (1, in_force(4)),
+        (2, away),
+        (3, in_force(4)),
+        // A replica with other registers, once.
+        (4, in_force(5)),
+        (5, in_force(4)),
+        (6, in_force(4)),
+    ] {
+        let mut found = ProbeResults::from([(key.clone(), Arc::new(result))]);
+        series = steady(&jobs, &mut found, &series, begun + Duration::from_secs(second));
+        since.push(found[&key].steady.get(&rule).map(|(_, since)| (*since - begun).as_secs()));
+    }
+    assert_eq!(since, [Some(0), Some(0), None, Some(3), Some(4), Some(5), Some(5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_was_made_again_begins_a_series_of_its_own() {
+    let endpoint = nowhere().await;
+    let rule = RuleKey { cluster: None, name: "a".to_owned() };
+    let key = ConfigurationKey::new(None, Side::Targets);
+    let begun = Instant::now();
+    let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(1).interlocked_by(4))]);
+    let result = ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(loaded))]), ..ProbeResult::default() };
+    let (mut series, mut since) = (Series::new(), Vec::new());
+    // Both have generation 1, and the webhook tells no UID.
+    for (second, uid) in [(0, "1"), (1, "1"), (2, "2"), (3, "2")] {
+        let jobs = jobs_of_uid(&endpoint, "a", uid);
+        let mut found = ProbeResults::from([(key.clone(), Arc::new(result.clone()))]);
+        series = steady(&jobs, &mut found, &series, begun + Duration::from_secs(second));
+        since.push(found[&key].steady.get(&rule).map(|(_, since)| (*since - begun).as_secs()));
+    }
+    assert_eq!(since, [Some(0), Some(0), Some(2), Some(2)]);
 }

@@ -1,3 +1,4 @@
+mod interlocked;
 mod older;
 mod references;
 mod schemas;
@@ -11,6 +12,7 @@ use depguard_core::probe::LoadedRule;
 use depguard_core::{ControlPlane, WorkspacePath};
 use depguard_kcp::{Allowance, WorkspaceLookup};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::*;
 use crate::manifests::ReadThrough;
@@ -44,6 +46,9 @@ struct Setting {
     seen: Vec<(&'static str, KindState)>,
     /// True if there are more rules than are allowed.
     too_many: bool,
+    interlock: Option<InterlockView>,
+    /// Number of registers that the webhook of each side reports, and since when.
+    registers: BTreeMap<Side, (u16, Instant)>,
 }
 
 impl Setting {
@@ -62,6 +67,8 @@ impl Setting {
             lookups: BTreeMap::new(),
             seen: Vec::new(),
             too_many: false,
+            interlock: None,
+            registers: BTreeMap::new(),
         }
     }
 
@@ -117,10 +124,12 @@ impl Setting {
         let probe_results = plan.rules_by_configuration().into_iter();
         let probe_results = probe_results.map(|(key, rules)| {
             let other = self.of_dependents.1.clone().filter(|_| of_dependents(&key));
-            (key, other.map_or_else(|| in_force(&rules), Arc::new))
+            let result = other.unwrap_or_else(|| in_force(&rules, self.registers.get(&key.side)));
+            (key, Arc::new(result))
         });
         let probe_results = probe_results.collect();
-        let found = RoundOutcomes { outcomes, kinds, probe_results, counts: Arc::default() };
+        let found =
+            RoundOutcomes { outcomes, kinds, probe_results, counts: Arc::default(), interlock: self.interlock.clone() };
         let said = new_statuses(&input, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
         said.map(|said| said.object).collect()
     }
@@ -136,16 +145,21 @@ impl Setting {
     }
 }
 
-/// Returns a result in which the webhook has loaded these rules.
-fn in_force(rules: &ExpectedRules) -> Arc<ProbeResult> {
+/// Returns a result in which the webhook has loaded these rules, and interlocks by so many registers since a time.
+fn in_force(rules: &ExpectedRules, registers: Option<&(u16, Instant)>) -> ProbeResult {
     let mut loaded =
         BTreeMap::from([FailurePolicy::Fail, FailurePolicy::Ignore].map(|policy| (policy, Ok(BTreeMap::new()))));
-    for (key, (policy, generation)) in rules {
+    let mut steady = BTreeMap::new();
+    for (key, (policy, generation, _)) in rules {
+        let rule = LoadedRule::new(*generation).interlocked_by(registers.map_or(0, |(registers, _)| *registers));
         if let Some(Ok(loaded)) = loaded.get_mut(policy) {
-            loaded.insert(key.clone(), LoadedRule::new(*generation));
+            loaded.insert(key.clone(), rule.clone());
+        }
+        if let Some((_, since)) = registers {
+            steady.insert(key.clone(), (rule, *since));
         }
     }
-    Arc::new(ProbeResult { loaded, ..ProbeResult::default() })
+    ProbeResult { loaded, steady, ..ProbeResult::default() }
 }
 
 /// Returns the facts about a kind as the rules here name it, after an edit.
