@@ -26,8 +26,8 @@ use crate::options::Global;
 
 /// Show rules, processes, certificates and recent refusals
 ///
-/// Exit code: 1 if a condition of a rule is not true, nothing is installed, no process is ready, the controller has
-/// stopped, or a certificate has expired; 2 if everything else is well, but the processes, the controller's Lease or
+/// Exit code: 1 if a condition of a rule is not true (other than TargetsExist, and Interlocked while it waits or where a rule can't have it), nothing
+/// is installed, no process is ready, the controller has stopped, or a certificate has expired; 2 if everything else is well, but the processes, the controller's Lease or
 /// the webhook configurations could not be read, or if nothing was found and something could not be read. In kcp, only
 /// the configurations of depguard's own workspace count for exit code 2: a tenant sees no others. A rule is no longer
 /// enforced if no webhook configuration covers deletions of its targets. If something could not be read, the command

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use depguard_controller::manifests::ReadThrough;
 use depguard_controller::{Removed, Uninstall, UninstallError};
+use depguard_core::interlock::RegisterName;
 use depguard_core::{ControlPlane, ExportName, WorkspacePath, api};
 use depguard_kcp::{Endpoint, Preconditions};
 use serde_json::Value;
@@ -23,7 +24,7 @@ use crate::options::{DryRun, Global};
 /// Uninstall depguard, even while its webhook is down
 ///
 /// First removes every webhook configuration, so that nothing is refused any more, and tells running controllers to
-/// write no more. Then removes the objects that `install` made: the processes, their certificate, rights and accounts,
+/// write no more. Then removes the reference registers, and the objects that `install` made: the processes, their certificate, rights and accounts,
 /// and the namespace (depguard-system, or that of -n) if it contains nothing else. Objects of Helm or of somebody else
 /// stay, and the command names them.
 ///
@@ -64,6 +65,7 @@ pub(crate) struct Args {
 
 const RULES: &str = "customresourcedefinition.apiextensions.k8s.io/dependencyrules.dependencies.opendefense.cloud";
 const KIND: &str = "validatingwebhookconfiguration.admissionregistration.k8s.io";
+const REGISTERS: &str = "referenceregisters.dependencies.opendefense.cloud";
 const REQUEST: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
@@ -95,6 +97,7 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
                 let place = if control_plane == ControlPlane::Kcp { format!(" in {place}") } else { String::new() };
                 done.say(format!("{KIND}/{configuration}"), &place, terminal)?;
             }
+            done.say_registers(removed.registers, terminal)?;
         }
     }
     let namespace = own_namespace(global);
@@ -249,7 +252,32 @@ impl Removal {
             }
             self.say(format!("{KIND}/{name}"), &place, terminal)?;
         }
-        Ok(())
+        self.preview_registers(&live.endpoint(), terminal).await
+    }
+
+    /// Prints the number of reference registers that would be deleted.
+    async fn preview_registers(&mut self, endpoint: &Endpoint, terminal: &mut Terminal) -> Result<(), Failure> {
+        let collection = RegisterName::collection();
+        let found = match endpoint.within(REQUEST).list_json(&collection).await {
+            Ok(list) => list.items,
+            Err(why) if why.is_not_found() || why.status() == Some(403) => return Ok(()),
+            Err(why) => return Err(Failure::new(format!("could not list {REGISTERS}: {why}")).hint(next_step(&why))),
+        };
+        let mut count = 0;
+        for name in found.iter().map(|register| text(register, "/metadata/name")) {
+            match self.dry_run {
+                Some(DryRun::Server) => match endpoint.delete_dry_run(&format!("{collection}/{name}")).await {
+                    Ok(_) => count += 1,
+                    Err(why) => _ = self.notes.insert(format!("ReferenceRegister {name} would stay: {why}")),
+                },
+                _ => count += 1,
+            }
+        }
+        self.say_registers(count, terminal)
+    }
+
+    fn say_registers(&mut self, count: usize, terminal: &mut Terminal) -> Result<(), Failure> {
+        if count == 0 { Ok(()) } else { self.say(format!("{count} {REGISTERS}"), "", terminal) }
     }
 
     /// Deletes those of the objects that exist and were made by `install`.

@@ -22,8 +22,14 @@ use crate::io::terminal::Tone;
 
 /// Conditions, in the order in which they become true.
 const CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"];
-/// Condition of the rules whose references the controller counts.
-const COUNTED: &str = "TargetsExist";
+/// Condition of the rules whose references are interlocked with deletions.
+const INTERLOCKED: &str = "Interlocked";
+/// Reason while all parts of the interlock are in order, but have not been for long enough.
+const WAITING: &str = "Waiting";
+/// Reasons for which a rule's references can't be interlocked, whatever the installation does: the rule's author knows.
+const NEVER: [&str; 5] = ["FailurePolicyIgnore", "DeletionAllowed", "NoSingleTarget", "Cycle", "Pods"];
+/// Conditions that only some rules have, each with its column.
+const OF_SOME: [(&str, &str); 2] = [("TargetsExist", "TARGETS EXIST"), (INTERLOCKED, "INTERLOCKED")];
 const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
 pub(crate) const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -128,9 +134,10 @@ pub(crate) async fn read(live: &ApiServer, unread: &mut Vec<StatusReadFailure>) 
 pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
     let of_many = rules.iter().any(|rule| rule.workspace.is_some());
     let of_conditions = ["ACCEPTED", "RESOLVED", "PROGRAMMED", "ENFORCED"];
-    let of_counted = rules.iter().any(|rule| rule.condition(COUNTED).is_some()).then_some("TARGETS EXIST");
-    let headings = ["RULE"].into_iter().chain(of_conditions).chain(of_counted).chain(["AGE"]);
-    let painted: Vec<_> = of_conditions.into_iter().chain(of_counted).collect();
+    let has = |name: &str| rules.iter().any(|rule| rule.condition(name).is_some());
+    let of_some: Vec<_> = OF_SOME.into_iter().filter(|(name, _)| has(name)).collect();
+    let painted: Vec<_> = of_conditions.into_iter().chain(of_some.iter().map(|(_, heading)| *heading)).collect();
+    let headings = ["RULE"].into_iter().chain(painted.iter().copied()).chain(["AGE"]);
     let mut table =
         Table::new(of_many.then_some("WORKSPACE").into_iter().chain(headings)).painted(&painted, tone_of_status);
     for rule in rules {
@@ -138,10 +145,10 @@ pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
             Some(condition) => condition.short(),
             None => "Unknown".to_owned(),
         });
-        let counted = of_counted.map(|_| rule.condition(COUNTED).map_or(String::new(), Condition::short));
+        let of_some = of_some.iter().map(|(name, _)| rule.condition(name).map_or(String::new(), Condition::short));
         let age = since(rule.condition("Enforced").map_or(&rule.created, |it| &it.last_transition_time), now);
         let workspace = of_many.then(|| rule.workspace.clone().unwrap_or_default());
-        table.push(workspace.into_iter().chain([rule.name.clone()]).chain(cells).chain(counted).chain([age]));
+        table.push(workspace.into_iter().chain([rule.name.clone()]).chain(cells).chain(of_some).chain([age]));
     }
     table
 }
@@ -149,6 +156,7 @@ pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
 /// Returns the tone of a condition's status, which its reason may follow.
 fn tone_of_status(status: &str) -> Option<Tone> {
     match status.split([' ', ':']).next() {
+        Some("False") if status.ends_with(&format!("({WAITING})")) => Some(Tone::Warning),
         Some("False") => Some(Tone::Bad),
         Some("Unknown") => Some(Tone::Warning),
         _ => None,
@@ -296,8 +304,8 @@ async fn configurations(
 }
 
 impl RuleInventory {
-    /// Sets `Enforced` to false for each rule with a target, or with dependents to check, that no configuration covers: a
-    /// controller that is gone doesn't correct its conditions.
+    /// Sets `Enforced` and `Interlocked` to false for each rule with a target, or with dependents to check, that no
+    /// configuration covers: a controller that is gone doesn't correct its conditions.
     pub(super) fn correct_by_configurations(&mut self, control_plane: ControlPlane) {
         if !self.all_configurations {
             return;
@@ -322,7 +330,8 @@ impl RuleInventory {
             let requests = if missing.operation == DELETE { "deletions" } else { "creations" };
             let place = if control_plane == ControlPlane::Kcp { "its provider's workspace" } else { "the cluster" };
             rule.enforced = false;
-            for condition in rule.conditions.iter_mut().filter(|condition| condition.type_ == "Enforced") {
+            let is_untrue = |condition: &&mut Condition| ["Enforced", INTERLOCKED].contains(&&*condition.type_);
+            for condition in rule.conditions.iter_mut().filter(is_untrue) {
                 condition.status = "False".to_owned();
                 condition.reason = "NotInstalled".to_owned();
                 condition.message = format!(
@@ -384,10 +393,16 @@ impl RuleStatus {
         }
     }
 
-    /// Returns true if every condition exists, is true, and is about the current version of the rule.
+    /// Returns true if every condition exists, is true, and is about the current version of the rule. `TargetsExist`
+    /// doesn't count, and `Interlocked` may be missing, waiting, or out of the rule's reach.
     pub(super) fn is_well(&self) -> bool {
-        let is_true = |name: &str| self.condition(name).is_some_and(|it| it.status == "True" && !it.outdated);
-        self.enforced && CONDITIONS.into_iter().all(is_true)
+        let is_true = |it: &Condition| it.status == "True" && !it.outdated;
+        let is_excused = |it: &Condition| {
+            it.status == "False" && (it.reason == WAITING || NEVER.contains(&&*it.reason)) && !it.outdated
+        };
+        self.enforced
+            && CONDITIONS.into_iter().all(|name| self.condition(name).is_some_and(is_true))
+            && self.condition(INTERLOCKED).is_none_or(|it| is_true(it) || is_excused(it))
     }
 
     fn condition(&self, type_: &str) -> Option<&Condition> {

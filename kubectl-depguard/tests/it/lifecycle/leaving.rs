@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use depguard_controller::{Config, Controller, WebhookTarget};
+use depguard_controller::{Config, Controller, WebhookTarget, manifests};
+use depguard_core::interlock::{Buckets, Register, RegisterName};
 use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{Endpoint, Preconditions};
 use kubectl_depguard::ExitStatus;
@@ -55,11 +56,22 @@ async fn with_the_webhook_dead_nothing_is_left_that_refuses() {
     until_installed(&at).await;
     // The controller would write again: it runs as an administrator, and loses no roles.
     controller.stop().await;
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    at.post_json(crds, &manifests::register_crd()).await.unwrap();
+    let register = Register::new(Buckets::new(1).unwrap().registers().next().unwrap()).to_value();
+    eventually("registers are served", async || at.post_json(&RegisterName::collection(), &register).await.map(drop))
+        .await;
+    for mode in ["client", "server"] {
+        let out = bed.depguard(&["uninstall", &format!("--dry-run={mode}")]).await.well();
+        assert!(out.contains("\n1 referenceregisters.dependencies.opendefense.cloud would be deleted"), "{out}");
+    }
 
     let done = bed.depguard(&["uninstall", "--yes"]).await;
     let (err, out) = (done.err.clone(), done.well());
-    let first = "validatingwebhookconfiguration.admissionregistration.k8s.io/dependency-controller deleted\n";
+    let first = "validatingwebhookconfiguration.admissionregistration.k8s.io/dependency-controller deleted\n\
+                 1 referenceregisters.dependencies.opendefense.cloud deleted\n";
     assert!(out.starts_with(first), "{out}");
+    assert!(at.list_json(&RegisterName::collection()).await.unwrap().items.is_empty());
     assert!(out.ends_with("namespace/depguard-system deleted\n"), "{out}");
     assert!(err.contains("stays, with 1 rule, which protect nothing any more: --crd deletes them"), "{err}");
     for gone in [

@@ -48,6 +48,55 @@ fn missing_targets_show_in_a_column_of_their_own_once_a_rule_is_counted() {
     assert!(!shown(&rules[1..]).contains("TARGETS EXIST"));
 }
 
+/// Returns a rule of generation 1 with all conditions true, and `Interlocked` as given, of the same generation or none.
+fn interlocked(status: &str, reason: &str, generation: u8) -> RuleStatus {
+    let condition = |name: &str| json!({"type": name, "status": "True", "reason": name, "observedGeneration": 1});
+    let mut conditions: Vec<_> = CONDITIONS.into_iter().map(condition).collect();
+    if !status.is_empty() {
+        conditions
+            .push(json!({"type": "Interlocked", "status": status, "reason": reason, "observedGeneration": generation}));
+    }
+    RuleStatus::from_rule(&json!({
+        "metadata": {"name": "vm", "generation": 1},
+        "spec": {"dependencies": [{"group": "", "resource": "secrets"}]},
+        "status": {"conditions": conditions},
+    }))
+}
+
+#[test]
+fn the_interlock_shows_in_a_column_of_its_own_once_a_rule_has_it() {
+    let shown = |rules: &[RuleStatus]| table(rules, Timestamp::UNIX_EPOCH).render(&Terminal::captured("").0);
+    let (without, waiting) = (interlocked("", "", 1), interlocked("False", "Waiting", 1));
+    let both = shown(&[without.clone(), waiting]);
+    assert!(both.contains("ENFORCED   INTERLOCKED       AGE"), "{both}");
+    assert!(both.contains("True       False (Waiting)"), "{both}");
+    assert!(!shown(&[without]).contains("INTERLOCKED"));
+    assert_eq!(tone_of_status("False (Waiting)"), Some(Tone::Warning));
+    assert_eq!(tone_of_status("False (RegistersNotOpen)"), Some(Tone::Bad));
+}
+
+#[test]
+fn a_rule_that_is_not_interlocked_is_not_well_unless_it_only_waits() {
+    for (status, reason, generation, well) in [
+        ("", "", 1, true),
+        ("True", "Interlocked", 1, true),
+        ("False", "Waiting", 1, true),
+        ("False", "Waiting", 0, false),
+        ("True", "Interlocked", 0, false),
+        ("False", "Pods", 1, true),
+        ("False", "Pods", 0, false),
+        ("False", "RegistersNotOpen", 1, false),
+        ("Unknown", "NotAsked", 1, false),
+    ] {
+        assert_eq!(interlocked(status, reason, generation).is_well(), well, "{status} {reason} {generation}");
+    }
+    let rules = vec![interlocked("True", "Interlocked", 1)];
+    let mut found = RuleInventory { rules, all_configurations: true, ..RuleInventory::default() };
+    found.correct_by_configurations(ControlPlane::Kubernetes);
+    let said = found.rules[0].condition("Interlocked").unwrap();
+    assert_eq!((&*said.status, &*said.reason), ("False", "NotInstalled"));
+}
+
 #[test]
 fn a_rule_whose_references_no_configuration_covers_is_not_enforced() {
     let rule = |on_missing: Value| {
