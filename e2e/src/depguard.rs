@@ -16,6 +16,10 @@ use crate::certificate::Authority;
 use crate::outcome::Outcome;
 use crate::world::{Resource, World};
 
+/// Time for which marks are kept, unless a scenario sets another. No request of a scenario lasts as long, and none waits
+/// for an API server that stands still.
+const INTERLOCK_WAIT: Duration = Duration::from_secs(5);
+
 /// depguard's controller and webhook for one world. In a control (a run without depguard) neither starts.
 pub struct Depguard {
     world: Arc<World>,
@@ -25,6 +29,8 @@ pub struct Depguard {
     /// Interval after which the controller reconciles everything again.
     resync: Duration,
     is_elected: bool,
+    /// Time for which marks in reference registers are kept.
+    interlock_wait: Duration,
     enable: Features,
     /// The hosts of shards that the webhook is given.
     shard_hosts: Vec<String>,
@@ -51,8 +57,19 @@ impl Depguard {
         let (enable, world, port) = (world.features(), Arc::clone(world), lasting_port(Ipv4Addr::LOCALHOST)?);
         let resync = Duration::from_secs(60);
         let shard_hosts = world.ring().shards().iter().map(|shard| shard.host().to_owned()).collect();
-        let (is_elected, controller, webhook) = (false, None, None);
-        Ok(Depguard { world, folder, authority, port, resync, is_elected, enable, shard_hosts, controller, webhook })
+        Ok(Depguard {
+            world,
+            folder,
+            authority,
+            port,
+            resync,
+            is_elected: false,
+            interlock_wait: INTERLOCK_WAIT,
+            enable,
+            shard_hosts,
+            controller: None,
+            webhook: None,
+        })
     }
 
     /// Starts the controller.
@@ -74,6 +91,8 @@ impl Depguard {
             .vital_lock_kinds(["serviceaccounts/token".parse()?].into())
             // Time that a lock may take from its review until the API server has stored the lock.
             .lock_clean_after(Duration::from_secs(2))
+            .interlock_wait(self.interlock_wait)
+            .webhook_patience(Duration::ZERO)
             .leader_elect(self.is_elected);
         self.controller = Some(Controller::start(config).await?);
         Ok(())
@@ -91,6 +110,16 @@ impl Depguard {
             self.enable.compat_lock_kinds.insert(format!("{}{of_group}", kind.plural).parse()?);
         }
         Ok(())
+    }
+
+    /// Sets the time for which marks are kept, from the next start of the controller on.
+    pub fn keep_marks_for(&mut self, wait: Duration) {
+        self.interlock_wait = wait;
+    }
+
+    /// Switches the interlock off, from the next start of the controller and of the webhook on.
+    pub fn without_interlock(&mut self) {
+        self.enable.registers = None;
     }
 
     /// Gives the webhook the hosts of all shards if `named`, else none, from its next start on.

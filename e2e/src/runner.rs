@@ -68,6 +68,10 @@ pub struct Scenario {
     shards: Shards,
     /// Features enabled beside rules.
     enables: &'static [Feature],
+    /// Number of reference registers; 0: no interlock.
+    registers: u16,
+    /// Maximum duration, as a multiple of the ring's patience.
+    limit: u32,
     run: Run,
 }
 
@@ -89,6 +93,8 @@ impl Scenario {
             real: false,
             shards,
             enables: &[],
+            registers: 0,
+            limit: 5,
             run,
         }
     }
@@ -155,6 +161,16 @@ impl Scenario {
     /// Enables global owners, which need a garbage collector.
     pub fn with_owners(self) -> Scenario {
         Scenario { enables: &[Feature::Owners], control_planes: ControlPlanes::Kubernetes, tears_down: true, ..self }
+    }
+
+    /// Interlocks references with deletions, by so many reference registers.
+    pub fn interlocked_by(self, registers: u16) -> Scenario {
+        Scenario { registers, ..self.alone() }
+    }
+
+    /// Lets the scenario last for so many times the ring's patience.
+    pub fn lasting(self, limit: u32) -> Scenario {
+        Scenario { limit, ..self }
     }
 
     /// Runs only with controllers that tear namespaces down.
@@ -322,9 +338,9 @@ fn run_job(
     if scenario.alone || job.terms.patience.is_some() {
         tree = id.clone();
     }
-    let limit = ring.patience() * 5;
+    let limit = ring.patience() * scenario.limit;
     let own = self::runtime()?;
-    let terms = Terms { enables: scenario.enables, ..job.terms.clone() };
+    let terms = Terms { enables: scenario.enables, registers: scenario.registers, ..job.terms.clone() };
     let world = Arc::new(own.block_on(World::create_on(terms, ring, job.mode, &id, &tree))?);
     let run = own.block_on(async {
         let run = AssertUnwindSafe((scenario.run)(Arc::clone(&world))).catch_unwind();

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use depguard_core::interlock::Buckets;
 use depguard_kcp::{Feature, Features};
 use serde_json::json;
 
@@ -70,6 +71,8 @@ pub(crate) struct Terms {
     pub(crate) patience: Option<Duration>,
     /// Features enabled beside rules.
     pub(crate) enables: &'static [Feature],
+    /// Number of reference registers; 0: no interlock.
+    pub(crate) registers: u16,
 }
 
 /// Usual participants: a provider of networks, a provider of machines that use the networks, and a consumer of both.
@@ -98,6 +101,11 @@ impl World {
     /// Creates an empty world, in which depguard has the rights of its manifests.
     pub async fn create(ring: Arc<Ring>, mode: Mode, id: &str, tree: &str) -> Outcome<World> {
         World::create_on(Terms::default(), ring, mode, id, tree).await
+    }
+
+    /// Creates an empty world, in which references are interlocked by so many reference registers.
+    pub async fn interlocked(ring: Arc<Ring>, id: &str, registers: u16) -> Outcome<World> {
+        World::create_on(Terms { registers, ..Terms::default() }, ring, Mode::Guarded, id, id).await
     }
 
     /// Creates a world whose workspaces are right below `root`. The caller installs depguard.
@@ -197,7 +205,8 @@ impl World {
 
     /// Returns the features enabled beside rules.
     pub(crate) fn features(&self) -> Features {
-        Features::new(self.terms.enables.iter().copied(), [])
+        let registers = Buckets::new(self.terms.registers);
+        Features { registers, ..Features::new(self.terms.enables.iter().copied(), []) }
     }
 
     /// Returns true if this run shows what happens without depguard.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use depguard_controller::manifests::{ReadThrough, Setup};
 use depguard_core::ControlPlane;
+use depguard_core::interlock::Buckets;
 use depguard_kcp::{Feature, Features};
 use tokio::runtime::Runtime;
 
@@ -132,6 +133,7 @@ fn setup(kind: RingKind) -> Setup {
         ControlPlane::Kubernetes => Features::new([Feature::Locks, Feature::Owners], "pods".parse().ok()),
         ControlPlane::Kcp => Features::new([Feature::Locks], []),
     };
+    let enable = Features { registers: Buckets::new(1), ..enable };
     Setup { enable, ..Setup::new(control_plane, way) }
 }
 

@@ -82,16 +82,33 @@ impl World {
                 }
                 self.own_cluster().post(EXPORTS, &manifests::lock_export()).await?.ok_or_there()?;
             }
-            return self.own_cluster().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there();
-        }
-        let crds = self.crds();
-        for crd in &crds {
-            self.own_cluster().post(CRDS, crd).await?.ok_or_there()?;
+            self.own_cluster().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there()?;
+            let registers = self.features().registers.map(|_| manifests::register_crd());
+            return self.serve(registers.as_slice()).await;
         }
         self.own_cluster().post("/api/v1/namespaces", &own_namespace()).await?.ok_or_there()?;
         let canaries = format!("/api/v1/namespaces/{}/configmaps", manifests::NAMESPACE);
         self.own_cluster().post(&canaries, &manifests::canary()).await?.ok_or_there()?;
-        for crd in &crds {
+        self.serve(&self.crds()).await?;
+        // A testbed knows no such policies.
+        if self.features().registers.is_none() || self.ring.kind().is_testbed() {
+            return Ok(());
+        }
+        for object in manifests::register_policy() {
+            let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
+            let plural = kind.strip_suffix('y').map_or(format!("{kind}s"), |stem| format!("{stem}ies"));
+            let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}");
+            self.own_cluster().post(&path, &object).await?.ok_or_there()?;
+        }
+        Ok(())
+    }
+
+    /// Applies CRDs in depguard's own place, and waits until they are served.
+    async fn serve(&self, crds: &[Value]) -> Outcome {
+        for crd in crds {
+            self.own_cluster().post(CRDS, crd).await?.ok_or_there()?;
+        }
+        for crd in crds {
             let text = |pointer| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             let (group, version) = (text("/spec/group"), text("/spec/versions/0/name"));
             let path = format!("/apis/{group}/{version}/{}", text("/spec/names/plural"));
@@ -113,6 +130,7 @@ impl World {
         if self.has(Feature::Owners) {
             crds.extend(manifests::owner_crds());
         }
+        crds.extend(self.features().registers.map(|_| manifests::register_crd()));
         crds
     }
 

@@ -3,6 +3,7 @@
 use clap::Parser as _;
 use depguard_controller::manifests::{self, File, ReadThrough, Setup};
 use depguard_core::ControlPlane;
+use depguard_core::interlock::Buckets;
 use depguard_e2e::{Outcome, Stop, ensure};
 use depguard_kcp::{Feature, Features};
 use serde_json::{Value, json};
@@ -67,11 +68,11 @@ pub(crate) fn dashboard(chart: &Chart) -> Outcome {
 pub(crate) fn as_printed(chart: &Chart) -> Outcome {
     let setup = Setup::new(ControlPlane::Kubernetes, ReadThrough::FrontProxy);
     printed_for(chart, &[], &setup)?;
-    let all = [r#"enable=["locks", "owners"]"#, r#"compatLockKinds=["pods"]"#];
+    let all = [r#"enable=["locks", "owners"]"#, r#"compatLockKinds=["pods"]"#, "interlock.registers=16"];
     let pods = "pods".parse().map_err(|error| Stop::Failed(format!("{error}")))?;
-    let enable = Features::new([Feature::Locks, Feature::Owners], [pods]);
+    let enable = Features { registers: Buckets::new(16), ..Features::new([Feature::Locks, Feature::Owners], [pods]) };
     printed_for(chart, &all, &Setup { enable: enable.clone(), ..setup.clone() })?;
-    let precreated = [all[0], all[1], "owners.precreatedRoles=true"];
+    let precreated = [all[0], all[1], all[2], "owners.precreatedRoles=true"];
     let setup = Setup { enable, precreated_roles: true, ..setup };
     let objects = chart.objects(NAMESPACE, KUBERNETES, &precreated)?;
     as_many_rights(&objects, &manifests::files(&setup)?)
@@ -125,7 +126,7 @@ fn as_many_rights(objects: &[Value], printed: &[File]) -> Outcome {
 }
 
 pub(crate) fn elsewhere(chart: &Chart) -> Outcome {
-    let text = chart.render("elsewhere", KUBERNETES, &[])?;
+    let text = chart.render("elsewhere", KUBERNETES, &["interlock.registers=16"])?;
     let objects = parse(&text)?;
     ensure(!text.contains(NAMESPACE), || format!("something names {NAMESPACE}"))?;
     let binding = object(&objects, "ClusterRoleBinding", "depguard-webhook")?;
@@ -133,7 +134,8 @@ pub(crate) fn elsewhere(chart: &Chart) -> Outcome {
     ensure(account == "elsewhere", || format!("an account of {account} may read"))?;
     for object in &objects {
         let kind = object["kind"].as_str().unwrap_or_default();
-        let global = kind.starts_with("Cluster") || kind == "CustomResourceDefinition";
+        let global = ["Cluster", "CustomResourceDefinition", "ValidatingAdmissionPolicy"];
+        let global = global.iter().any(|prefix| kind.starts_with(prefix));
         let namespace = object["metadata"]["namespace"].as_str();
         // Events about cluster-scoped objects belong there.
         let of_events = kind.starts_with("Role") && namespace == Some("default");

@@ -103,6 +103,17 @@ pub(crate) const RENDERED: &[Case] = &[
         absent: &[],
     },
     Case {
+        name: "the interlock",
+        control_plane: KUBERNETES,
+        set: &["interlock.registers=16", "interlock.waitSeconds=120"],
+        expected: &[
+            (D, WEBHOOK, ARGS, r#""--reference-registers=16""#),
+            (D, CONTROLLER, ARGS, r#""--reference-registers=16""#),
+            (D, CONTROLLER, ARGS, r#""--interlock-wait=120""#),
+        ],
+        absent: &[],
+    },
+    Case {
         name: "the base URL of kcp, and another export",
         control_plane: KCP,
         set: &[r#"kcp.baseHost="https://kcp.example.com""#, r#"kcp.apiExportName="rules.example.com""#],

@@ -42,6 +42,7 @@ const CRATES: &[Crate] = &[
             "locks",
             "references",
             "rules",
+            "interlock",
             "probe",
             "runtime",
             "schema",

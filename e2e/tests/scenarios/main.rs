@@ -24,8 +24,10 @@ mod options;
 mod owners;
 mod policy;
 mod published;
+mod races;
 mod reading;
 mod references;
+mod registers;
 mod rule_grants;
 mod schema;
 mod shards;
@@ -64,6 +66,32 @@ fn main() {
             .without_control()
             .on_kubernetes()
             .on_real_servers(),
+        Scenario::new("a new reference and the deletion of its target are never both allowed", races::never_dangling)
+            .without_control()
+            .interlocked_by(4)
+            .lasting(races::limit()),
+        Scenario::new(
+            "references are interlocked by registers, and an uninstall leaves none",
+            registers::until_uninstalled,
+        )
+        .without_control()
+        .interlocked_by(8),
+        Scenario::new("nobody but depguard writes its registers", registers::kept_from_others)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .interlocked_by(4),
+        Scenario::new("no request waits for the marks of requests that are over", races::nobody_waits_for_old_marks)
+            .without_control()
+            .interlocked_by(5),
+        Scenario::new("a killed webhook lets nothing dangle and nothing wait for good", races::crashes)
+            .without_control()
+            .on_kubernetes()
+            .interlocked_by(6),
+        Scenario::new("references and deletions wait for registers that are lost", races::lost_registers)
+            .without_control()
+            .on_kubernetes()
+            .interlocked_by(7),
         Scenario::new("dependents are found in the cheapest way that their schema allows", lookups::cheapest).alone(),
         Scenario::new("Kubernetes selects its own kinds by the fields that are listed", lookups::built_in_fields)
             .without_control()

@@ -35,7 +35,7 @@ const fn panel(
 use Form::{Alarm, Lines, Number};
 
 /// Rows of panels.
-pub(super) const ROWS: [(&str, &[Panel]); 5] = [
+pub(super) const ROWS: [(&str, &[Panel]); 6] = [
     (
         "Is everything protected?",
         &[
@@ -324,6 +324,67 @@ pub(super) const ROWS: [(&str, &[Panel]); 5] = [
                 "none",
                 &[("sum by (component, version) (depguard_build_info)", "{{component}} {{version}}")],
                 "Controller and webhook have the same version, except during an upgrade.",
+            ),
+        ],
+    ),
+    (
+        "Interlock",
+        &[
+            panel(
+                "Reference registers",
+                Lines,
+                "none",
+                &[("sum by (state) (depguard_controller_registers)", "{{state}}")],
+                "Requests about the targets of a register that is not open are refused.",
+            ),
+            panel(
+                "Marks",
+                Lines,
+                "none",
+                &[("sum by (kind) (depguard_controller_register_marks)", "{{kind}}")],
+                "Requests under way, or over a short time ago.",
+            ),
+            panel(
+                "Oldest mark",
+                Lines,
+                "s",
+                &[("max(depguard_controller_register_oldest_mark_seconds)", "oldest")],
+                "Marks that are older than --interlock-wait are taken away.",
+            ),
+            panel(
+                "Refusals by the interlock alone",
+                Lines,
+                "ops",
+                &[("sum by (side, reason) (rate(depguard_interlock_refusals_total[5m]))", "{{side}}, {{reason}}")],
+                "The other side's request is under way, or a register can't be read or written.",
+            ),
+            panel(
+                "Notes and writes of registers",
+                Lines,
+                "ops",
+                &[
+                    ("sum(rate(depguard_register_notes_total[5m]))", "notes"),
+                    ("sum by (answer) (rate(depguard_register_writes_total[5m]))", "writes, {{answer}}"),
+                ],
+                "One write records all notes that wait.",
+            ),
+            panel(
+                "Bytes of registers",
+                Lines,
+                "Bps",
+                &[("sum(rate(depguard_register_written_bytes_total[5m]))", "written")],
+                "Length of the registers that webhooks write.",
+            ),
+            panel(
+                "Marks that are looked into or left",
+                Lines,
+                "ops",
+                &[
+                    ("sum by (side) (rate(depguard_register_mark_checks_total[5m]))", "looked into, {{side}}"),
+                    ("sum(rate(depguard_register_abandoned_marks_total[5m]))", "left by reviews that were given up"),
+                    ("sum(rate(depguard_controller_register_marks_removed_total[5m]))", "taken away by the controller"),
+                ],
+                "Void marks hold nobody up.",
             ),
         ],
     ),
