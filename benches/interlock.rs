@@ -1,7 +1,7 @@
 //! Cost of the interlock on a real kube-apiserver: creations of dependents and deletions of targets without depguard, with
 //! checks on both sides, and with the interlock, in one run.
 //!
-//! `KUBEBUILDER_ASSETS=$(e2e/servers/build) cargo run --release -p depguard-benches --bin interlock`
+//! `KUBEBUILDER_ASSETS=$(e2e/servers/build) DEPGUARD_RINGS=kube cargo run --release -p depguard-benches --bin interlock`
 
 use std::process::ExitCode;
 use std::sync::Arc;
