@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::interlock::inspection::{Inspector, Report, Write};
 use crate::interlock::readiness::{InterlockState, RegisterReadiness};
+use crate::leader::uninstall_watch::set;
 use crate::leader::write_permit::WritePermit;
 use crate::runtime::apply::own_endpoint;
 use crate::runtime::metrics::RegisterFigures;
@@ -86,7 +87,7 @@ impl RegisterUpkeep {
     fn forget(&mut self) {
         self.inspector = Inspector::new(self.wait);
         self.context.metrics.registers(RegisterFigures::default());
-        self.tell(RegisterReadiness::not_looked());
+        set(&self.readiness, RegisterReadiness::not_looked());
     }
 
     /// Reads each register, writes those that need it, and tells if all are open.
@@ -119,19 +120,12 @@ impl RegisterUpkeep {
             self.said.clone_from(&problem);
         }
         let known = self.readiness.borrow().clone();
-        self.tell(match (problem, known) {
+        let now = match (problem, known) {
             (Some(why), _) => RegisterReadiness::NotOpen { why },
             (None, RegisterReadiness::Open { since }) if is_unbroken => RegisterReadiness::Open { since },
             (None, _) => RegisterReadiness::Open { since: Instant::now() },
-        });
-    }
-
-    fn tell(&self, readiness: RegisterReadiness) {
-        self.readiness.send_if_modified(|known| {
-            let news = *known != readiness;
-            *known = readiness;
-            news
-        });
+        };
+        set(&self.readiness, now);
     }
 
     /// Writes the registers, each by the version that was read, and returns the number of marks that were taken away. A

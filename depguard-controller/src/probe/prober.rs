@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::leader::uninstall_watch::set;
 use crate::model::condition::Finding;
 use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::webhook_configuration;
@@ -139,11 +140,7 @@ impl Prober {
             steady = self::steady(&jobs, &mut found, &steady, Instant::now());
             let well = jobs.iter().all(|(key, job)| found.get(key).is_some_and(|result| job.is_well(result)));
             if well || changed.elapsed() >= SETTLING || found.values().all(|result| !result.may_settle()) {
-                self.results.send_if_modified(|known| {
-                    let news = *known != found;
-                    *known = found;
-                    news
-                });
+                set(&self.results, found);
             }
             let next = if well { self.pause } else { pause.min(self.pause) };
             tokio::select! {

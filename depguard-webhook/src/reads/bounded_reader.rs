@@ -64,9 +64,7 @@ impl<P: ApiReader> BoundedReader<P> {
     /// Sends a request that is more than a read.
     pub(crate) async fn send(&self, writer: &dyn Writer, send: &protocol::Send, mut permit: BytePermit) -> Page {
         let fetched = writer.send(send, &mut permit).await;
-        self.metrics.fetched(permit.reads(), &fetched);
-        permit.settle(fetched.size());
-        Page { fetched, _permit: Some(permit) }
+        self.page(fetched, permit)
     }
 
     /// Sends a request to the place of the reference registers.
@@ -77,6 +75,11 @@ impl<P: ApiReader> BoundedReader<P> {
         mut permit: BytePermit,
     ) -> Page {
         let fetched = store.ask(request, &mut permit).await;
+        self.page(fetched, permit)
+    }
+
+    /// Counts an answer, and keeps its bytes in the budget.
+    fn page(&self, fetched: Fetched, mut permit: BytePermit) -> Page {
         self.metrics.fetched(permit.reads(), &fetched);
         permit.settle(fetched.size());
         Page { fetched, _permit: Some(permit) }

@@ -149,11 +149,9 @@ impl<P: ApiReader> Interlocking<'_, P> {
                 let page = timeout(CLEANUP, gets.get(&read.query())).await.ok().flatten();
                 if part.is_over(&read.observation(driver::answer(page.as_ref()))) {
                     let removals = registers.iter().map(|name| writer.record(&store, *name, Note::take_down(nonce)));
-                    let _ = timeout(CLEANUP, join_all(removals)).await;
-                    break;
+                    return finish(removals).await;
                 }
             }
-            drop(place);
         };
         let tasks = self.reads.tasks.clone();
         self.reads.tasks.try_spawn(async move {
@@ -162,6 +160,7 @@ impl<P: ApiReader> Interlocking<'_, P> {
                 () = tasks.stopping() => {}
                 () = follow => {}
             }
+            drop(place);
         });
     }
 
@@ -297,11 +296,13 @@ impl<P: ApiReader> Drop for Marked<'_, P> {
         counters(self.reads).abandoned();
         let take_down = |register| self.reads.registers.record(self.store, register, Note::take_down(self.nonce));
         let removals: Vec<_> = std::mem::take(&mut self.registers).into_iter().map(take_down).collect();
-        self.reads.tasks.try_spawn(async move {
-            // The controller takes away what is left.
-            let _ = timeout(CLEANUP, join_all(removals)).await;
-        });
+        self.reads.tasks.try_spawn(finish(removals));
     }
+}
+
+/// Waits for the removal of marks. The controller takes away what is left.
+async fn finish<F: Future<Output = Option<Outcome>>>(removals: impl IntoIterator<Item = F>) {
+    let _ = timeout(CLEANUP, join_all(removals)).await;
 }
 
 fn counters<P: ApiReader>(reads: &Reads<P>) -> &InterlockCounters {

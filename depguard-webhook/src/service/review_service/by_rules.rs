@@ -46,7 +46,7 @@ impl<P: ApiReader> Shared<P> {
         let evaluation = question.evaluate();
         if evaluation.is_settled() && place.is_none() {
             let decision = evaluation.decide();
-            let Some(part) = question.deletion_to_mark(&decision).filter(|_| interlock.is_some()) else {
+            let Some((interlock, part)) = marking(interlock, &question, &decision) else {
                 return Ok((decision, DecidedBy::Memory));
             };
             let _place = self.place()?;
@@ -84,28 +84,38 @@ impl<P: ApiReader> Shared<P> {
             };
         }
         let decision = driver::decide(&self.reads, evaluation, deadline).await;
-        match question.deletion_to_mark(&decision) {
-            Some(part) => self.confirm(interlock, question, part, decision, deadline).await,
+        match marking(interlock, question, &decision) {
+            Some((interlock, part)) => self.confirm(interlock, question, part, decision, deadline).await,
             None => decision,
         }
     }
 
-    /// Confirms a deletion that `first` allows, if there is an interlock.
+    /// Confirms a deletion that `first` allows.
     async fn confirm(
         &self,
-        interlock: Option<&Interlock>,
+        interlock: &Interlock,
         question: &Question<'_>,
         part: Result<InterlockedDeletion, Box<Decision>>,
         first: Decision,
         deadline: Instant,
     ) -> Decision {
-        match (interlock, part) {
-            (None, _) => first,
-            (Some(_), Err(refused)) => *refused,
-            (Some(interlock), Ok(part)) => {
+        match part {
+            Err(refused) => *refused,
+            Ok(part) => {
                 let again = || driver::decide(&self.reads, question.evaluate(), deadline);
                 self.reads.interlocking(interlock, deadline).deletion(part, first, again).await
             }
         }
     }
+}
+
+/// Returns the part in the interlock of a deletion that may go on by the decision; `None` if there is no interlock, or the
+/// deletion has no part in it. Without an interlock nothing is computed for it.
+fn marking<'i>(
+    interlock: Option<&'i Interlock>,
+    question: &Question<'_>,
+    decision: &Decision,
+) -> Option<(&'i Interlock, Result<InterlockedDeletion, Box<Decision>>)> {
+    let interlock = interlock?;
+    Some((interlock, question.deletion_to_mark(decision)?))
 }
