@@ -4,6 +4,7 @@
 //! its output.
 
 mod definition;
+mod denial_events;
 mod interlock;
 mod locks;
 mod rbac;
@@ -75,6 +76,7 @@ pub fn files(setup: &Setup) -> Result<Vec<File>, YamlError> {
     files.extend(rights_in_places(rbac::of_rules(setup), |place| rights_in(place, setup.read_through))?);
     files.extend(locks::files(setup)?);
     files.extend(interlock::files(setup)?);
+    files.extend(denial_events::files(setup)?);
     if setup.enable.owners {
         files.push(File::new("owners-crd.yaml", "Apply in the cluster.", &owner_crds())?);
         let place = "Apply in the cluster, beside rbac.yaml. With --precreated-roles, this file does not allow the \

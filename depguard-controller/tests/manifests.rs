@@ -43,6 +43,7 @@ fn the_files_under_config_are_generated() {
     interlock.sort_by_key(|file| file.name.clone());
     interlock.dedup();
     let owners = added(ControlPlane::Kubernetes, WAY, Features::new([Feature::Owners], []));
+    let events = added(ControlPlane::Kubernetes, WAY, Features::new([Feature::DenialEvents], []));
     let compat = added(ControlPlane::Kubernetes, WAY, Features::new([], ["pods".parse().unwrap()]));
     for (folder, files) in [
         ("kcp", kcp),
@@ -52,6 +53,7 @@ fn the_files_under_config_are_generated() {
         ("compat", compat),
         ("owners", owners),
         ("interlock", interlock),
+        ("denial-events", events),
     ] {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
         let (folder, chart) = (root.join("config").join(folder), root.join("charts/depguard/files"));
@@ -84,7 +86,7 @@ fn setups() -> Vec<Setup> {
     };
     let all = Features {
         registers: Buckets::new(16),
-        ..Features::new([Feature::Locks, Feature::Owners], ["pods".parse().unwrap()])
+        ..Features::new([Feature::Locks, Feature::Owners, Feature::DenialEvents], ["pods".parse().unwrap()])
     };
     let kubernetes = Setup::new(ControlPlane::Kubernetes, WAY);
     let mut setups = vec![Setup { enable: all, ..kubernetes.clone() }, kubernetes];

@@ -17,10 +17,12 @@ use prometheus_client::registry::Registry;
 use crate::limits::read_budget::Size;
 use crate::ports::api_reader::Fetched;
 
+pub(crate) mod denial_events;
 pub(crate) mod gauges;
 pub(crate) mod guards;
 pub(crate) mod interlock;
 
+use self::denial_events::DenialEventCounters;
 use self::guards::Guards;
 use self::interlock::InterlockCounters;
 
@@ -57,6 +59,8 @@ pub(crate) struct Metrics {
     pub(crate) guards: Guards,
     /// Counters of the interlock.
     pub(crate) interlock: InterlockCounters,
+    /// Counters of Events about refusals.
+    pub(crate) denial_events: DenialEventCounters,
 }
 
 /// Way in which a review was decided.
@@ -97,6 +101,7 @@ impl Default for Metrics {
             coalesced: Family::default(),
             guards: Guards::default(),
             interlock: InterlockCounters::default(),
+            denial_events: DenialEventCounters::default(),
         };
         metrics.begin();
         metrics
@@ -133,6 +138,7 @@ impl Metrics {
         registry.register("depguard_coalesced", help, coalesced.clone());
         self.guards.register(registry);
         self.interlock.register(registry);
+        self.denial_events.register(registry);
     }
 
     /// Makes all series from the start, except those of reviewed operations. A monitoring system sees an increase only

@@ -1,5 +1,6 @@
 pub(crate) mod body;
 pub(crate) mod decision_log;
+pub(crate) mod denial_events;
 pub(crate) mod interlock;
 pub(crate) mod limited_log;
 pub(crate) mod locks;

@@ -144,6 +144,9 @@ impl Webhook {
         if config.enable.owners {
             service = service.guarding_owners(FrontProxy::new(config.control_plane, connection.clone()));
         }
+        if config.enable.denial_events {
+            service = service.telling_of_denials(FrontProxy::new(config.control_plane, connection.clone()));
+        }
         if let Some(buckets) = config.enable.registers {
             service = service.interlocking(buckets, OwnRegisters::new(&connection));
         }

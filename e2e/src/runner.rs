@@ -163,6 +163,11 @@ impl Scenario {
         Scenario { enables: &[Feature::Owners], control_planes: ControlPlanes::Kubernetes, tears_down: true, ..self }
     }
 
+    /// Enables Events about refusals.
+    pub fn with_denial_events(self) -> Scenario {
+        Scenario { enables: &[Feature::DenialEvents], control_planes: ControlPlanes::Kubernetes, ..self }
+    }
+
     /// Interlocks references with deletions, by so many reference registers.
     pub fn interlocked_by(self, registers: u16) -> Scenario {
         Scenario { registers, ..self.alone() }

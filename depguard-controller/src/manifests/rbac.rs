@@ -8,7 +8,7 @@ use depguard_core::{ControlPlane, api};
 use serde_json::{Value, json};
 
 use crate::leader::write_permit::uninstall_marker_name;
-use crate::manifests::{Identity, NAMESPACE, ReadThrough, Setup, canary, interlock, locks, with};
+use crate::manifests::{Identity, NAMESPACE, ReadThrough, Setup, canary, denial_events, interlock, locks, with};
 use crate::model::names::{LEASE, REFERENCES_CONFIGURATION, RULES_CONFIGURATION};
 
 pub(super) use owners::owner_rights;
@@ -51,7 +51,8 @@ pub enum Place {
 /// Returns all rights that `setup` needs, by the place in which they are granted.
 pub fn rbac(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     let owners = setup.enable.owners.then(|| (Place::Cluster, owner_rights(setup.precreated_roles)));
-    [of_rules(setup), locks::rights(setup), interlock::rights(setup), owners.into_iter().collect()].concat()
+    let features = [locks::rights(setup), interlock::rights(setup), denial_events::rights(setup)].concat();
+    [of_rules(setup), features, owners.into_iter().collect()].concat()
 }
 
 /// Returns the rights that rules need.

@@ -135,6 +135,7 @@ mod tests {
     #[test]
     fn what_is_switched_on_is_no_leftover() {
         let on = |locks, compat: &[&str], owners| Features {
+            denial_events: false,
             locks,
             owners,
             compat_lock_kinds: compat.iter().map(|kind| kind.parse().unwrap()).collect(),

@@ -80,6 +80,13 @@ pub struct Send {
     pub body: Vec<u8>,
 }
 
+impl Send {
+    /// Makes a creation on plain Kubernetes that no evaluation asks for.
+    pub fn creation(path: String, body: Vec<u8>) -> Self {
+        Self { id: QueryId(0), cluster: None, verb: Verb::Create, path, body }
+    }
+}
+
 /// The verb of a request with a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(

@@ -14,6 +14,8 @@ pub struct Features {
     pub locks: bool,
     /// GlobalOwners and GroupOwners: `--enable owners`. Plain Kubernetes only.
     pub owners: bool,
+    /// Events about refusals, beside the refused objects: `--enable denial-events`. Plain Kubernetes only.
+    pub denial_events: bool,
     /// The kinds that `kotas.tech/v1` Locks guard: `--compat-lock-kinds`. Plain Kubernetes only.
     pub compat_lock_kinds: BTreeSet<GroupResource>,
     /// The reference registers by which creations of references and deletions of their targets are interlocked:
@@ -33,6 +35,8 @@ pub enum Feature {
     Locks,
     /// GlobalOwners: one owner of many objects, which are removed in order; plain Kubernetes only
     Owners,
+    /// Events beside objects whose deletion, or whose reference, a rule refuses; plain Kubernetes only
+    DenialEvents,
 }
 
 /// Error: this control plane has no such feature.
@@ -54,6 +58,7 @@ impl Features {
             match feature {
                 Feature::Locks => features.locks = true,
                 Feature::Owners => features.owners = true,
+                Feature::DenialEvents => features.denial_events = true,
             }
         }
         features
@@ -64,6 +69,7 @@ impl Features {
         match control_plane {
             ControlPlane::Kubernetes => Ok(()),
             ControlPlane::Kcp if self.owners => Err(NotInKcp { flag: "--enable owners" }),
+            ControlPlane::Kcp if self.denial_events => Err(NotInKcp { flag: "--enable denial-events" }),
             ControlPlane::Kcp if !self.compat_lock_kinds.is_empty() => Err(NotInKcp { flag: "--compat-lock-kinds" }),
             ControlPlane::Kcp => Ok(()),
         }
@@ -79,6 +85,7 @@ mod tests {
         let pods = || "pods".parse::<GroupResource>().unwrap();
         for (features, flag) in [
             (Features::new([Feature::Owners], []), Some("--enable owners")),
+            (Features::new([Feature::DenialEvents], []), Some("--enable denial-events")),
             (Features::new([Feature::Locks], [pods()]), Some("--compat-lock-kinds")),
             (Features::new([Feature::Locks], []), None),
             (Features::default(), None),

@@ -62,6 +62,7 @@ const KINDS: &[BuiltIn] = &[
     BuiltIn { plural: "secrets", kind: "Secret", ..CORE },
     BuiltIn { plural: "serviceaccounts", kind: "ServiceAccount", short: &["sa"], ..CORE },
     BuiltIn { plural: "events", kind: "Event", short: &["ev"], ..CORE },
+    BuiltIn { group: "events.k8s.io", plural: "events", kind: "Event", short: &["ev"], ..CORE },
     BuiltIn { group: "coordination.k8s.io", plural: "leases", kind: "Lease", ..CORE },
     BuiltIn {
         group: "admissionregistration.k8s.io",

@@ -25,8 +25,8 @@ pub trait ApiReader: Send + Sync + 'static {
     }
 }
 
-/// Writes to API servers: access reviews, the tables of locks, and one annotation of GlobalOwners. Nothing else is ever
-/// sent.
+/// Writes to API servers: access reviews, the tables of locks, one annotation of GlobalOwners, and Events about refusals.
+/// Nothing else is ever sent.
 pub trait Writer: Send + Sync + 'static {
     /// Sends the request once, and takes in an answer that fits into `permit`, which [grows](BytePermit::grow) as long as there
     /// is some; else the answer is [`Fetched::TooLarge`]. A time limit is not needed: when it is too late, the future

@@ -38,7 +38,7 @@ impl<P: ApiReader> SharedGets<P> {
     }
 
     /// Returns the source of the reads.
-    pub(crate) fn source(&self) -> &BoundedReader<P> {
+    pub(crate) fn source(&self) -> &Arc<BoundedReader<P>> {
         &self.0.batch_job().0
     }
 

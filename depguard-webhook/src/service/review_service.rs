@@ -44,6 +44,7 @@ use crate::reads::shared_gets::SharedGets;
 use crate::rules::active_rules::Rules;
 use crate::server::tasks::Tasks;
 use crate::service::body::ReviewBody;
+use crate::service::denial_events::DenialEvents;
 use crate::service::interlock::Interlock;
 use crate::service::limited_log::LimitedLog;
 use crate::service::locks::Locks;
@@ -69,7 +70,7 @@ pub struct ReviewService<P: ApiReader> {
     routes: Routes,
 }
 
-/// Paths that are answered.
+/// Paths that are answered, and features beside checks.
 #[derive(Clone, Default)]
 struct Routes {
     keys: Option<PathKeys>,
@@ -78,6 +79,7 @@ struct Routes {
     /// Writer of the notes on owners.
     owners: Option<Arc<dyn Writer>>,
     interlock: Option<Arc<Interlock>>,
+    denial_events: Option<Arc<DenialEvents>>,
 }
 
 /// Limits of one service. `Default` has the usual ones.
@@ -190,6 +192,13 @@ impl<P: ApiReader> ReviewService<P> {
         self
     }
 
+    /// Has `writer` write Events about refusals beside the refused objects, in plain Kubernetes: in the background, of
+    /// each object one in five minutes, and of each namespace at most 20.
+    pub fn telling_of_denials(mut self, writer: impl Writer) -> Self {
+        self.routes.denial_events = Some(Arc::new(DenialEvents::new(writer)));
+        self
+    }
+
     /// Answers `POST /lock/compat`, too: refuses to change or delete an object of these kinds if there is a
     /// `kotas.tech/v1` Lock with the object's name.
     pub fn guarding_compat_locks(mut self, kinds: BTreeSet<GroupResource>) -> Self {
@@ -247,17 +256,18 @@ impl<P: ApiReader> Shared<P> {
                 self.review_by_locks(locks, bytes, &path, time).await
             }
             (Route::Owners, _, Some(writer)) => self.review_by_owners(&**writer, bytes, &path, time).await,
-            _ => self.review_by_rules(routes.interlock.as_deref(), bytes, &path, time).await,
+            _ => self.review_by_rules(routes, bytes, &path, time).await,
         }
     }
 
     async fn review_by_rules(
         &self,
-        interlock: Option<&Interlock>,
+        routes: &Routes,
         bytes: &[u8],
         path: &RoutedPath,
         time: Time,
     ) -> Result<Vec<u8>, Rejection> {
+        let interlock = routes.interlock.as_deref();
         let ruled = RuledReview::parse(path.route, bytes)?;
         let review = ruled.review();
         if let Some(request) = LoadedRulesRequest::from_review(review, bytes)? {
@@ -274,6 +284,9 @@ impl<P: ApiReader> Shared<P> {
             Ok((decision, way)) => {
                 self.metrics.decided(review.operation(), &decision, way, time.begun.elapsed());
                 decision_log::decision(review, &decision);
+                if let Some(events) = &routes.denial_events {
+                    events.tell(&self.reads, review, bytes, &decision);
+                }
                 Ok(decision.to_review(review.uid()))
             }
             Err(rejection) => self.refuse(rejection, Some(recipient(review)), path.route),

@@ -156,7 +156,8 @@ impl State {
         if verb == Verb::Merge {
             return self.merge(path, &object);
         }
-        let name = object["metadata"]["name"].as_str().unwrap();
+        let generated = || format!("{}{}", object["metadata"]["generateName"].as_str().unwrap(), self.versions + 1);
+        let name = object["metadata"]["name"].as_str().map_or_else(generated, str::to_owned);
         let path = if verb == Verb::Create { format!("{path}/{name}") } else { path.to_owned() };
         let conflict = || response(409, &json!({"kind": "Status", "code": 409, "message": "it was changed"}));
         if let Some(left) = self.conflicts.checked_sub(1) {

@@ -1,6 +1,7 @@
 //! The service as a provider mounts it, over a port that answers by script.
 
 mod cluster;
+mod denial_events;
 mod interlock;
 mod limits;
 mod locks;

@@ -130,7 +130,10 @@ fn setup(kind: RingKind) -> Setup {
     let way = if kind.reads_through_exports() { ReadThrough::Export } else { ReadThrough::FrontProxy };
     let enable = match control_plane {
         // The kinds that the older tool's locks guard make no difference.
-        ControlPlane::Kubernetes => Features::new([Feature::Locks, Feature::Owners], "pods".parse().ok()),
+        ControlPlane::Kubernetes => {
+            let features = [Feature::Locks, Feature::Owners, Feature::DenialEvents];
+            Features::new(features, "pods".parse().ok())
+        }
         ControlPlane::Kcp => Features::new([Feature::Locks], []),
     };
     let enable = Features { registers: Buckets::new(1), ..enable };

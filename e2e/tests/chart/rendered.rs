@@ -68,9 +68,11 @@ pub(crate) fn dashboard(chart: &Chart) -> Outcome {
 pub(crate) fn as_printed(chart: &Chart) -> Outcome {
     let setup = Setup::new(ControlPlane::Kubernetes, ReadThrough::FrontProxy);
     printed_for(chart, &[], &setup)?;
-    let all = [r#"enable=["locks", "owners"]"#, r#"compatLockKinds=["pods"]"#, "interlock.registers=16"];
+    let all =
+        [r#"enable=["locks", "owners", "denial-events"]"#, r#"compatLockKinds=["pods"]"#, "interlock.registers=16"];
     let pods = "pods".parse().map_err(|error| Stop::Failed(format!("{error}")))?;
-    let enable = Features { registers: Buckets::new(16), ..Features::new([Feature::Locks, Feature::Owners], [pods]) };
+    let features = [Feature::Locks, Feature::Owners, Feature::DenialEvents];
+    let enable = Features { registers: Buckets::new(16), ..Features::new(features, [pods]) };
     printed_for(chart, &all, &Setup { enable: enable.clone(), ..setup.clone() })?;
     let precreated = [all[0], all[1], all[2], "owners.precreatedRoles=true"];
     let setup = Setup { enable, precreated_roles: true, ..setup };

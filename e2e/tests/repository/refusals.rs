@@ -41,6 +41,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("depguard-webhook/src/service/routes.rs", "why it does not start"),
     ("depguard-webhook/src/metrics", "help of metrics"),
     ("depguard-webhook/src/service/decision_log.rs", "what the log says"),
+    ("depguard-webhook/src/service/denial_events", "what the log says"),
     ("depguard-webhook/src/server", "why it does not start, and what the log says"),
     ("depguard-webhook/src/coalesce/batcher/simulation.rs", "a test"),
 ];

@@ -7,6 +7,7 @@ mod cycles;
 mod deletion;
 mod election;
 mod enforced;
+mod events;
 mod eviction;
 mod finalizers;
 mod gitops;
@@ -92,6 +93,7 @@ fn main() {
             .without_control()
             .on_kubernetes()
             .interlocked_by(7),
+        Scenario::new("a refused deletion has one Event beside its object", events::told).with_denial_events(),
         Scenario::new("dependents are found in the cheapest way that their schema allows", lookups::cheapest).alone(),
         Scenario::new("Kubernetes selects its own kinds by the fields that are listed", lookups::built_in_fields)
             .without_control()

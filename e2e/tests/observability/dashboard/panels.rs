@@ -156,6 +156,13 @@ pub(super) const ROWS: [(&str, &[Panel]); 6] = [
                 "An override deletes an object that is still referenced.",
             ),
             panel(
+                "Events about refusals",
+                Lines,
+                "reqps",
+                &[("sum by (result) (rate(depguard_denial_events_total[5m]))", "{{result}}")],
+                "With --enable denial-events.",
+            ),
+            panel(
                 "Rejected requests",
                 Lines,
                 "reqps",
