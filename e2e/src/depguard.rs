@@ -11,9 +11,11 @@ use depguard_kcp::Features;
 use depguard_testbed::lasting_port;
 use depguard_webhook::{ReadThrough, Webhook};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::certificate::Authority;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Stop};
 use crate::world::{Resource, World};
 
 /// Time for which marks are kept, unless a scenario sets another. No request of a scenario lasts as long, and none waits
@@ -145,6 +147,13 @@ impl Depguard {
         }
     }
 
+    /// Kills the controller in the middle of whatever it does.
+    pub fn kill_controller(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.kill();
+        }
+    }
+
     /// Starts the webhook. The webhook answers when this returns, but may have no rules yet.
     pub async fn start_webhook(&mut self) -> Outcome {
         if self.world.is_control() {
@@ -225,6 +234,15 @@ impl Depguard {
     fn control_plane(&self) -> ControlPlane {
         if self.world.is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes }
     }
+}
+
+/// Reads the page at an address of [`Depguard::metrics`].
+pub async fn metrics_page(address: Option<SocketAddr>) -> Outcome<String> {
+    let mut stream = TcpStream::connect(address.ok_or_else(|| Stop::failed("it does not run"))?).await?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: metrics\r\nconnection: close\r\n\r\n").await?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await?;
+    Ok(page)
 }
 
 fn export_name() -> Outcome<ExportName> {

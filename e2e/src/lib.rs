@@ -46,9 +46,9 @@ mod outcome;
 
 pub use api::{Api, Reply, Watch};
 pub use certificate::Authority;
-pub use depguard::Depguard;
+pub use depguard::{Depguard, metrics_page};
 pub use outcome::{Outcome, Stop, ensure, eventually};
-pub use ring::{Outage, Ring, Shard};
+pub use ring::{Outage, Ring, SecondApiServer, Shard};
 pub use runner::Scenario;
 pub use selection::RingKind;
 pub use tally::Tally;

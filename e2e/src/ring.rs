@@ -3,9 +3,11 @@
 mod kcp;
 mod kube;
 mod process;
+mod second;
 mod shards;
 mod testbed;
 
+pub use second::SecondApiServer;
 pub use shards::{Outage, Shard};
 
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! Providers and a consumer that no other scenario touches, and the operations that scenarios need on them.
 
 mod consumer;
+mod lives;
 pub mod locks;
 pub mod owners;
 mod provider;

@@ -27,7 +27,7 @@ impl Ring {
 }
 
 pub(super) async fn start(kind: RingKind, kcp: &Path) -> Outcome<Ring> {
-    let mut servers = Processes::new()?;
+    let servers = Processes::new()?;
     std::fs::write(servers.file("tokens.csv"), TOKENS)?;
     let port = lasting_port(Ipv4Addr::LOCALHOST)?;
     let root = servers.file(ROOT);

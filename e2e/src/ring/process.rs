@@ -46,18 +46,32 @@ impl Processes {
     }
 
     /// Starts a program; the output goes to a log in the folder.
-    pub(super) fn spawn<A: AsRef<OsStr>>(&mut self, program: &Path, arguments: &[A]) -> Outcome {
+    pub(super) fn spawn<A: AsRef<OsStr>>(&self, program: &Path, arguments: &[A]) -> Outcome {
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
         self.spawn_as(&name, program, arguments)
     }
 
     /// Starts a program under a name. A program that runs more than once needs a different name each time.
-    pub(super) fn spawn_as<A: AsRef<OsStr>>(&mut self, name: &str, program: &Path, arguments: &[A]) -> Outcome {
+    pub(super) fn spawn_as<A: AsRef<OsStr>>(&self, name: &str, program: &Path, arguments: &[A]) -> Outcome {
         let arguments: Vec<OsString> = arguments.iter().map(|argument| argument.as_ref().to_owned()).collect();
         let child = self.run(name, program, &arguments)?;
         let started = ChildProcess { name: name.to_owned(), program: program.to_owned(), arguments, child };
         lock(&self.children).push(started);
         Ok(())
+    }
+
+    /// Starts the program of a process once more under another name. Each argument in `own` replaces the one of the same
+    /// flag.
+    pub(super) fn spawn_like(&self, name: &str, another: &str, own: &[String]) -> Outcome {
+        let (program, mut arguments) = {
+            let mut children = lock(&self.children);
+            let started = find(&mut children, name)?;
+            (started.program.clone(), started.arguments.clone())
+        };
+        let flag = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
+        arguments.retain(|argument| !own.iter().any(|own| flag(own) == flag(&argument.to_string_lossy())));
+        arguments.extend(own.iter().map(OsString::from));
+        self.spawn_as(another, &program, &arguments)
     }
 
     fn run(&self, name: &str, program: &Path, arguments: &[OsString]) -> Outcome<Child> {
@@ -95,6 +109,13 @@ impl Processes {
         let child = &mut find(&mut children, name)?.child;
         child.kill()?;
         child.wait()?;
+        Ok(())
+    }
+
+    /// Kills the process with this name, and forgets it.
+    pub(super) fn end(&self, name: &str) -> Outcome {
+        self.kill(name)?;
+        lock(&self.children).retain(|started| started.name != name);
         Ok(())
     }
 

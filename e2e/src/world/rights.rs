@@ -273,7 +273,7 @@ impl World {
     }
 
     /// Returns a token of one of depguard's ServiceAccounts. On the testbed, the token is the user name.
-    async fn token(&self, account: &str) -> Outcome<String> {
+    pub(super) async fn token(&self, account: &str) -> Outcome<String> {
         if self.ring.kind().is_testbed() {
             return Ok(match self.setup().await?.identity {
                 Identity::ServiceAccounts { cluster: Some(cluster) } => {

@@ -1,5 +1,6 @@
 //! The scenarios; each runs on every ring where it makes sense.
 
+mod api_servers;
 mod beside;
 mod binaries;
 mod checked;
@@ -10,8 +11,10 @@ mod enforced;
 mod events;
 mod eviction;
 mod finalizers;
+mod gate;
 mod gitops;
 mod installation;
+mod killed;
 mod kubectl;
 mod language;
 mod liar;
@@ -23,6 +26,7 @@ mod missing;
 mod old_rights;
 mod options;
 mod owners;
+mod pairs;
 mod policy;
 mod published;
 mod races;
@@ -70,13 +74,15 @@ fn main() {
         Scenario::new("a new reference and the deletion of its target are never both allowed", races::never_dangling)
             .without_control()
             .interlocked_by(4)
-            .lasting(races::limit()),
+            .lasting(races::limit())
+            .on_shards_too(),
         Scenario::new(
             "references are interlocked by registers, and an uninstall leaves none",
             registers::until_uninstalled,
         )
         .without_control()
-        .interlocked_by(8),
+        .interlocked_by(8)
+        .on_shards_too(),
         Scenario::new("nobody but depguard writes its registers", registers::kept_from_others)
             .without_control()
             .on_kubernetes()
@@ -84,11 +90,40 @@ fn main() {
             .interlocked_by(4),
         Scenario::new("no request waits for the marks of requests that are over", races::nobody_waits_for_old_marks)
             .without_control()
-            .interlocked_by(5),
+            .interlocked_by(5)
+            .on_shards_too(),
         Scenario::new("a killed webhook lets nothing dangle and nothing wait for good", races::crashes)
             .without_control()
             .on_kubernetes()
             .interlocked_by(6),
+        Scenario::new("killed at any write of a register, the webhook lets nothing dangle", killed::webhook)
+            .without_control()
+            .interlocked_by(1),
+        Scenario::new("killed at any write of a register, the controller lets nothing dangle", killed::controller)
+            .without_control()
+            .interlocked_by(1),
+        Scenario::new("references and deletions race through two API servers", api_servers::race_through_two)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .interlocked_by(4)
+            .lasting(races::limit()),
+        Scenario::new(
+            "an API server that stands still for less than W lets nothing dangle",
+            api_servers::one_stands_still,
+        )
+        .without_control()
+        .on_kubernetes()
+        .on_real_servers()
+        .interlocked_by(1),
+        Scenario::new(
+            "what an API server lets dangle after it stood still for longer than W is counted",
+            api_servers::one_stands_still_for_too_long,
+        )
+        .without_control()
+        .on_kubernetes()
+        .on_real_servers()
+        .interlocked_by(1),
         Scenario::new("references and deletions wait for registers that are lost", races::lost_registers)
             .without_control()
             .on_kubernetes()

@@ -4,10 +4,10 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Cast, Depguard, Outcome, Reply, World, ensure, eventually};
+use depguard_e2e::{Api, Cast, Depguard, Outcome, Reply, World, ensure, eventually};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::join;
@@ -20,11 +20,12 @@ const FEWER: usize = 200;
 const AT_ONCE: usize = 16;
 /// Maximum delay of a request.
 const MAX_DELAY: Duration = Duration::from_millis(4);
-/// Maximum delay of the creation in every second pair: a deletion records its mark late, after a list.
-const MAX_HEAD_START: Duration = Duration::from_millis(300);
+/// Maximum delay of the creation in every second pair, as a multiple of the time of a deletion alone: a deletion records
+/// its mark late, after a list.
+const MAX_HEAD_START: u32 = 3;
 /// Time between two kills of the webhook.
 const BETWEEN_KILLS: Duration = Duration::from_millis(400);
-const REGISTERS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/referenceregisters";
+pub(crate) const REGISTERS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/referenceregisters";
 /// Number of pairs after which the control looks if it has shown enough.
 const CONTROL: usize = 50;
 /// Number of pairs after which a control that shows nothing gives up.
@@ -33,16 +34,16 @@ const MAX_CONTROL: usize = 20_000;
 /// Results of pairs: one creation of a machine that refers to a VPC, and one deletion of that VPC, which in one pair of
 /// three is created again at once.
 #[derive(Debug, Default)]
-struct Tally {
+pub(crate) struct Tally {
     pairs: usize,
-    created: usize,
-    deleted: usize,
+    pub(crate) created: usize,
+    pub(crate) deleted: usize,
     /// Pairs of which neither request was carried out.
     neither: usize,
     /// Answers 429.
     put_off: usize,
     /// Machines whose VPC is not there.
-    dangling: usize,
+    pub(crate) dangling: usize,
 }
 
 impl fmt::Display for Tally {
@@ -57,8 +58,16 @@ impl fmt::Display for Tally {
 }
 
 /// Sends pairs of requests, in either order, from several clients, and looks at what is stored then.
-async fn race(cast: &Cast, round: &str, pairs: usize) -> Outcome<Tally> {
-    let results = stream::iter(0..pairs).map(|pair| one_pair(cast, format!("{round}-{pair}"), pair));
+///
+/// The VPCs are deleted through `deleting`, a client of the same consumer.
+pub(crate) async fn race(cast: &Cast, deleting: &Api, round: &str, pairs: usize) -> Outcome<Tally> {
+    let target = format!("{round}-alone");
+    cast.consumer.create_target(&cast.vpc, &target).await?;
+    let begun = Instant::now();
+    deleting.delete(&cast.consumer.object(&cast.vpc, &target)).await?;
+    let head_start = begun.elapsed() * MAX_HEAD_START;
+    let one_pair = |pair| one_pair(cast, deleting, format!("{round}-{pair}"), pair, head_start);
+    let results = stream::iter(0..pairs).map(one_pair);
     let results: Vec<_> = results.buffer_unordered(AT_ONCE).try_collect().await?;
     let mut tally = Tally { pairs, ..Tally::default() };
     for pair in results {
@@ -78,9 +87,9 @@ struct Pair {
     is_dangling: bool,
 }
 
-async fn one_pair(cast: &Cast, name: String, number: usize) -> Outcome<Pair> {
+async fn one_pair(cast: &Cast, deleting: &Api, name: String, number: usize, head_start: Duration) -> Outcome<Pair> {
     let Cast { consumer, vpc, vm, .. } = cast;
-    let before_creation = drawn(number, if number.is_multiple_of(2) { MAX_HEAD_START } else { MAX_DELAY });
+    let before_creation = drawn(number, if number.is_multiple_of(2) { head_start } else { MAX_DELAY });
     let before_deletion = drawn(number + 1, MAX_DELAY);
     consumer.create_target(vpc, &name).await?;
     let machine = machine(cast, &name, &name);
@@ -90,7 +99,7 @@ async fn one_pair(cast: &Cast, name: String, number: usize) -> Outcome<Pair> {
     };
     let delete = async {
         sleep(before_deletion).await;
-        let reply = consumer.api.delete(&consumer.object(vpc, &name)).await?;
+        let reply = deleting.delete(&consumer.object(vpc, &name)).await?;
         if number.is_multiple_of(3) && (200..300).contains(&reply.status) {
             consumer.create_target(vpc, &name).await?;
         }
@@ -123,7 +132,7 @@ pub(crate) fn limit() -> u32 {
     5 + u32::try_from(pairs() / 100).unwrap_or_default()
 }
 
-fn pairs() -> usize {
+pub(crate) fn pairs() -> usize {
     std::env::var(PAIRS).ok().and_then(|pairs| pairs.parse().ok()).unwrap_or(FEWER)
 }
 
@@ -135,15 +144,22 @@ pub(crate) fn interlocked(cast: &Cast) -> Value {
 }
 
 /// Starts depguard with an interlocked rule, and waits until the rule's status says so.
-async fn start(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
+pub(crate) async fn start(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
+    let depguard = Depguard::prepare(world).await?;
+    start_prepared(world, depguard).await
+}
+
+/// Starts this depguard likewise.
+pub(crate) async fn start_prepared(world: &World, mut depguard: Depguard) -> Outcome<(Cast, Depguard)> {
     let cast = world.cast().await?;
     world.add_rule(&cast.compute, &interlocked(&cast)).await?;
-    let depguard = Depguard::start(world).await?;
+    depguard.start_controller().await?;
+    depguard.start_webhook().await?;
     world.condition_says(&cast.compute, "machines", "Interlocked", "True", |_| true).await?;
     Ok((cast, depguard))
 }
 
-fn machine(cast: &Cast, name: &str, target: &str) -> Value {
+pub(crate) fn machine(cast: &Cast, name: &str, target: &str) -> Value {
     json!({
         "apiVersion": cast.vm.api_version(), "kind": cast.vm.kind, "metadata": {"name": name},
         "spec": {"vpcRef": {"name": target}},
@@ -151,7 +167,7 @@ fn machine(cast: &Cast, name: &str, target: &str) -> Value {
 }
 
 /// Creates a machine as a client does that waits while it is told to come again.
-async fn create(world: &World, cast: &Cast, name: &str, target: &str) -> Outcome {
+pub(crate) async fn create(world: &World, cast: &Cast, name: &str, target: &str) -> Outcome {
     let (collection, object) = (cast.vm.collection(&cast.consumer.namespace), machine(cast, name, target));
     eventually("the machine is created", world.patience(), async || {
         let reply = cast.consumer.api.post(&collection, &object).await?;
@@ -161,7 +177,7 @@ async fn create(world: &World, cast: &Cast, name: &str, target: &str) -> Outcome
 }
 
 /// Deletes an object as a client does that waits while it is told to come again.
-async fn delete(world: &World, path: &str, cast: &Cast) -> Outcome {
+pub(crate) async fn delete(world: &World, path: &str, cast: &Cast) -> Outcome {
     eventually("the object is deleted", world.patience(), async || {
         let reply = cast.consumer.api.delete(path).await?;
         if reply.status == 200 { Ok(()) } else { Err(reply.unexpected("200")) }
@@ -171,7 +187,7 @@ async fn delete(world: &World, path: &str, cast: &Cast) -> Outcome {
 
 pub(crate) async fn never_dangling(world: Arc<World>) -> Outcome {
     let (cast, mut depguard) = start(&world).await?;
-    let tally = race(&cast, "r", pairs()).await?;
+    let tally = race(&cast, &cast.consumer.api, "r", pairs()).await?;
     println!("with the interlock, {tally}");
     ensure(tally.dangling == 0, || format!("with the interlock, {tally}"))?;
     ensure(tally.created > 0 && tally.deleted > 0, || format!("one side never passes: {tally}"))?;
@@ -185,7 +201,7 @@ pub(crate) async fn never_dangling(world: Arc<World>) -> Outcome {
     cast.consumer.until_checked(&world, &cast.vm, json!({"vpcRef": {"name": "nowhere"}})).await?;
     let mut all = Tally::default();
     for round in 0.. {
-        let tally = race(&cast, &format!("c{round}"), CONTROL).await?;
+        let tally = race(&cast, &cast.consumer.api, &format!("c{round}"), CONTROL).await?;
         all.pairs += tally.pairs;
         all.dangling += tally.dangling;
         if all.dangling > 0 {
@@ -237,7 +253,7 @@ async fn until_no_intents(world: &World) -> Outcome {
 /// Kills the webhook again and again while pairs race. It leaves marks of which nobody knows any more.
 pub(crate) async fn crashes(world: Arc<World>) -> Outcome {
     let (cast, mut depguard) = start(&world).await?;
-    let mut race = pin!(race(&cast, "k", pairs().min(FEWER)));
+    let mut race = pin!(race(&cast, &cast.consumer.api, "k", pairs().min(FEWER)));
     let mut kills = 0;
     let tally = loop {
         tokio::select! {
@@ -256,7 +272,9 @@ pub(crate) async fn crashes(world: Arc<World>) -> Outcome {
     println!("with {kills} kills of the webhook, {tally}");
     ensure(kills > 0 && tally.created > 0, || format!("{kills} kills, {tally}"))?;
     ensure(tally.dangling == 0, || format!("with {kills} kills, {tally}"))?;
-    // Nothing is stuck.
+    // Nothing is stuck. The race may have ended between a kill and the next start.
+    depguard.kill_webhook();
+    depguard.start_webhook().await?;
     cast.consumer.create_target(&cast.vpc, "after").await?;
     create(&world, &cast, "after", "after").await?;
     delete(&world, &cast.consumer.object(&cast.vm, "after"), &cast).await?;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use depguard_e2e::rules::{REFERENCES_CONFIGURATION, rule};
-use depguard_e2e::{Api, Cast, Consumer, Depguard, Outcome, Reply, Resource, Stop, World, ensure, eventually};
+use depguard_e2e::{
+    Api, Cast, Consumer, Depguard, Outcome, Reply, Resource, Stop, World, ensure, eventually, metrics_page,
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 /// Variable with the number of updates that change nothing that a rule reads.
 const UPDATES: &str = "DEPGUARD_UNREAD_UPDATES";
@@ -140,11 +140,8 @@ impl Asked {
 
     /// Returns the number of reviews of creations and updates that the webhook has answered.
     async fn reviews(&self) -> Outcome<u64> {
-        let [Some(address), _] = self.depguard.metrics() else { return Err(Stop::failed("no metrics")) };
-        let mut stream = TcpStream::connect(address).await?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: metrics\r\nconnection: close\r\n\r\n").await?;
-        let mut page = String::new();
-        stream.read_to_string(&mut page).await?;
+        let [webhook, _] = self.depguard.metrics();
+        let page = metrics_page(webhook).await?;
         let counts = page.lines().filter(|line| {
             let is_change = |operation| line.contains(&format!("operation=\"{operation}\""));
             line.starts_with("depguard_reviews_total") && (is_change("CREATE") || is_change("UPDATE"))

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use depguard_e2e::{Api, Depguard, Outcome, Reply, Stop, World, ensure, eventually};
 use serde_json::{Value, json};
 
-use crate::races::interlocked;
+use crate::races::{REGISTERS, interlocked};
 
-const REGISTERS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/referenceregisters";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const NAMESPACE: &str = "depguard-system";
 /// ServiceAccount of an administrator, beside depguard's own accounts.

@@ -1,0 +1,104 @@
+//! Two API servers on one etcd: one side's requests come through each, and one server stands still meanwhile.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use depguard_e2e::{Api, Cast, Consumer, Depguard, Outcome, World, ensure};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::pairs::Pairs;
+use crate::races::{create, delete, pairs, race, start, start_prepared};
+
+/// Time for which marks are kept before a standstill that is longer, and before one that is shorter.
+const SHORT: Duration = Duration::from_secs(3);
+const LONG: Duration = Duration::from_secs(20);
+/// Duration of the shorter standstill: longer than the 10 s that API servers give depguard's webhook.
+const STANDSTILL: Duration = Duration::from_secs(12);
+
+/// Sends creations through one API server and deletions through another.
+pub(crate) async fn race_through_two(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = start(&world).await?;
+    let second = world.ring().second_api_server().await?;
+    let admin = second.admin().await?;
+    until_asked(&world, &cast, &admin).await?;
+    let tally = race(&cast, &admin, "two", pairs()).await?;
+    println!("through two API servers, {tally}");
+    ensure(tally.dangling == 0, || format!("through two API servers, {tally}"))?;
+    ensure(tally.created > 0 && tally.deleted > 0, || format!("one side never passes: {tally}"))
+}
+
+/// Lets an API server stand still for less than W while it carries out what depguard has allowed.
+pub(crate) async fn one_stands_still(world: Arc<World>) -> Outcome {
+    let mut depguard = Depguard::prepare(&world).await?;
+    depguard.keep_marks_for(SHORT);
+    let (cast, mut depguard) = start_prepared(&world, depguard).await?;
+    depguard.stop_controller().await;
+    depguard.keep_marks_for(LONG);
+    depguard.start_controller().await?;
+    let second = world.ring().second_api_server().await?;
+    let admin = second.admin().await?;
+    until_asked(&world, &cast, &admin).await?;
+    let pairs = Pairs::new(Arc::clone(&world), cast).await?;
+    let names = Pairs::names("shorter");
+    let held = pairs.hold(&admin, &names).await?;
+    second.suspend()?;
+    pairs.gate.open();
+    let began = Instant::now();
+    while began.elapsed() < STANDSTILL {
+        for reply in pairs.try_others(&held, &names).await? {
+            ensure(reply.status == 429, || format!("while the other side is under way: {reply:?}"))?;
+        }
+        sleep(Duration::from_millis(250)).await;
+    }
+    second.resume()?;
+    for ((_, request), name) in held.into_iter().zip(&names) {
+        let reply = request.await??;
+        println!("after a standstill of {} s: {}", STANDSTILL.as_secs(), reply.status);
+        let dangles = pairs.dangles(name).await?;
+        ensure(!dangles, || format!("a dangling reference: {reply:?}"))?;
+    }
+    pairs.all_pass(&names).await?;
+    pairs.end().await
+}
+
+/// Lets an API server stand still for longer than W: the promise is broken, and the rule's status shows what dangles.
+pub(crate) async fn one_stands_still_for_too_long(world: Arc<World>) -> Outcome {
+    let mut depguard = Depguard::prepare(&world).await?;
+    depguard.keep_marks_for(SHORT);
+    let (cast, _depguard) = start_prepared(&world, depguard).await?;
+    world.grant_counting(&[&cast.vm, &cast.vpc]).await?;
+    world.condition(&cast.compute, "machines", "TargetsExist", "True").await?;
+    let second = world.ring().second_api_server().await?;
+    let admin = second.admin().await?;
+    until_asked(&world, &cast, &admin).await?;
+    let pairs = Pairs::new(Arc::clone(&world), cast).await?;
+    let names = Pairs::names("longer");
+    let held = pairs.hold(&admin, &names).await?;
+    second.suspend()?;
+    pairs.gate.open();
+    let [created, deleted] = &names;
+    delete(&world, &pairs.cast.consumer.object(&pairs.cast.vpc, created), &pairs.cast).await?;
+    create(&world, &pairs.cast, deleted, deleted).await?;
+    // Nobody asks each API server if it stands still.
+    world.condition(&pairs.cast.compute, "machines", "Interlocked", "True").await?;
+    second.resume()?;
+    for ((_, request), name) in held.into_iter().zip(&names) {
+        let reply = request.await??;
+        let dangles = pairs.dangles(name).await?;
+        ensure(dangles, || format!("{name}: nothing dangles, so W need not be longer than a standstill: {reply:?}"))?;
+    }
+    world
+        .condition_says(&pairs.cast.compute, "machines", "TargetsExist", "False", |said| said.contains("longer"))
+        .await?;
+    pairs.end().await
+}
+
+/// Waits until this API server asks depguard's webhook about both sides.
+async fn until_asked(world: &World, cast: &Cast, via: &Api) -> Outcome {
+    let consumer = Consumer { api: via.clone(), ..cast.consumer.clone() };
+    consumer.create_target(&cast.vpc, "used").await?;
+    create(world, cast, "used", "used").await?;
+    consumer.until_checked(world, &cast.vm, json!({"vpcRef": {"name": "nowhere"}})).await?;
+    consumer.until_protected(world, &cast.vpc, "used").await
+}
