@@ -7,4 +7,5 @@ pub(crate) mod missing_rights;
 pub(crate) mod page_reader;
 pub(crate) mod refusal_cache;
 pub(crate) mod register_writer;
+pub(crate) mod removals;
 pub(crate) mod shared_gets;

@@ -42,7 +42,10 @@ const FOLLOWING: [Duration; 6] = [
     Duration::from_secs(10),
 ];
 /// Maximum number of allowed requests that are followed at once.
-const MAX_FOLLOWED: usize = 256;
+const MAX_FOLLOWED: usize = 1024;
+/// Time in which the marks of a request that is stored wait for another write of their register. A dependent that is
+/// deleted within this time may hold up the deletion of its target, and its clients retry after a second.
+const SHARING: Duration = Duration::from_millis(500);
 
 /// Registers of an installation, and their store.
 pub(crate) struct Interlock {
@@ -143,22 +146,28 @@ impl<P: ApiReader> Interlocking<'_, P> {
         let (gets, writer, store) =
             (self.reads.gets.clone(), self.reads.registers.clone(), Arc::clone(&self.interlock.store));
         let read = part.read_dependent();
-        let follow = async move {
+        let is_over = async move {
             for pause in FOLLOWING {
                 sleep(pause).await;
                 let page = timeout(CLEANUP, gets.get(&read.query())).await.ok().flatten();
                 if part.is_over(&read.observation(driver::answer(page.as_ref()))) {
-                    let removals = registers.iter().map(|name| writer.record(&store, *name, Note::take_down(nonce)));
-                    return finish(removals).await;
+                    return true;
                 }
             }
+            false
         };
         let tasks = self.reads.tasks.clone();
         self.reads.tasks.try_spawn(async move {
-            // A webhook that stops waits for reviews, and not for what follows them.
-            tokio::select! {
-                () = tasks.stopping() => {}
-                () = follow => {}
+            // A webhook that stops waits for no further request to be stored. It takes down at once what it can.
+            let is_over = tokio::select! {
+                () = tasks.stopping() => false,
+                is_over = is_over => is_over,
+            };
+            if is_over {
+                registers.iter().for_each(|name| writer.remove_with_next(*name, nonce));
+                let _ = timeout(SHARING, tasks.stopping()).await;
+                let left = registers.iter().filter(|name| writer.take_back(**name, nonce));
+                finish(left.map(|name| writer.record(&store, *name, Note::take_down(nonce)))).await;
             }
             drop(place);
         });

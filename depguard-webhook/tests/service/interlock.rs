@@ -211,6 +211,41 @@ async fn the_marks_of_a_request_are_taken_down_once_it_is_stored() {
     }
 }
 
+/// Returns the number of writes of the register since the last requests were looked at.
+fn writes(cluster: &Cluster) -> usize {
+    sent(cluster).iter().filter(|request| *request == PUT_REGISTER).count()
+}
+
+/// Tests that the removal of marks costs no write where others write the register, and is not lost if such a write fails.
+#[tokio::test(start_paused = true)]
+async fn the_marks_of_a_stored_request_are_taken_down_by_the_next_write() {
+    for conflicts in [0, 16] {
+        let cluster = cluster();
+        let service = service(&cluster);
+        let refer = async |uid: &str| {
+            let review = creation(uid).to_string();
+            answer(service.clone(), post_bytes("/reference?timeout=10s", review)).await
+        };
+        cluster.put(VM, Some(vm("m", "a")));
+        assert!(allowed(&refer("m").await));
+        while !sent(&cluster).contains(&"GET m1".to_owned()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(marks(&cluster), (0, 2));
+        cluster.conflict(conflicts);
+        let next = refer("n").await;
+        match conflicts {
+            0 => assert_eq!((allowed(&next), writes(&cluster), marks(&cluster)), (true, 1, (0, 2))),
+            _ => assert_eq!((causes(&next), writes(&cluster), marks(&cluster)), (vec!["Contended"], 16, (0, 2))),
+        }
+        cluster.put(VM, Some(vm("n", "a")));
+        while marks(&cluster) != (0, 0) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(writes(&cluster), 1);
+    }
+}
+
 #[tokio::test]
 async fn an_update_under_way_puts_a_deletion_off_until_its_object_has_changed() {
     let cluster = cluster();
@@ -308,7 +343,7 @@ async fn creations_at_one_moment_share_writes() {
         answer(service.clone(), post_bytes("/reference", review.to_string()))
     });
     assert!(join_all(reviews).await.iter().all(allowed));
-    let writes = sent(&cluster).iter().filter(|request| *request == PUT_REGISTER).count();
+    let writes = writes(&cluster);
     assert!(writes <= 5, "{writes}");
     assert_eq!(marks(&cluster), (0, 24));
 }
