@@ -45,11 +45,11 @@ enum Shards {
 }
 
 /// Number of scenarios that share a testbed that plays kcp, each in workspaces of its own.
-const WORKSPACES: usize = 4;
+const WORKSPACES: usize = 5;
 /// Number of scenarios that share a real kcp.
 const REAL_WORKSPACES: usize = 2;
 /// Number of clusters that run side by side.
-const CLUSTERS: usize = 3;
+const CLUSTERS: usize = 4;
 
 type Run = Box<dyn Fn(Arc<World>) -> Pin<Box<dyn Future<Output = Outcome>>> + Send + Sync>;
 

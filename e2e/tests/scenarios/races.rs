@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 /// Variable with the number of pairs of requests.
 const PAIRS: &str = "DEPGUARD_RACES";
-const FEWER: usize = 200;
+const FEWER: usize = 100;
 /// Number of pairs at once.
 const AT_ONCE: usize = 16;
 /// Maximum delay of a request.
