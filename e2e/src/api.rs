@@ -118,10 +118,12 @@ impl Api {
             let warnings = response.headers().get_all(http::header::WARNING);
             let warnings = warnings.iter().map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned());
             let warnings = warnings.collect();
+            let retry_after = response.headers().get(http::header::RETRY_AFTER);
+            let retry_after = retry_after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
             let bytes = response.into_body().collect().await?.to_bytes();
             let body = serde_json::from_slice(&bytes)
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
-            Ok::<_, Stop>(Reply { what: what.clone(), status, warnings, body })
+            Ok::<_, Stop>(Reply { what: what.clone(), status, retry_after, warnings, body })
         };
         match tokio::time::timeout(MAX_REQUEST_TIME, exchange).await {
             Ok(Ok(reply)) => Ok(reply),
@@ -159,6 +161,8 @@ pub struct Reply {
     what: String,
     /// The HTTP status.
     pub status: u16,
+    /// Seconds of the `Retry-After` header.
+    pub retry_after: Option<u64>,
     /// The `Warning` headers, which `kubectl` shows.
     pub warnings: Vec<String>,
     /// The body: an object, a list or a `metav1.Status`; a string if the body is no JSON.

@@ -40,6 +40,7 @@ mod switching;
 mod teardown;
 mod tokens;
 mod uninstalling;
+mod waiting;
 
 use depguard_e2e::Scenario;
 use depguard_e2e::runner;
@@ -124,6 +125,11 @@ fn main() {
         .on_kubernetes()
         .on_real_servers()
         .interlocked_by(1),
+        Scenario::new("kubectl waits and repeats a request that is told to come again", waiting::kubectl)
+            .without_control()
+            .on_real_servers()
+            .on_shards_too()
+            .interlocked_by(3),
         Scenario::new("references and deletions wait for registers that are lost", races::lost_registers)
             .without_control()
             .on_kubernetes()

@@ -281,16 +281,22 @@ pub(crate) async fn crashes(world: Arc<World>) -> Outcome {
     delete(&world, &cast.consumer.object(&cast.vpc, "after"), &cast).await
 }
 
-/// Deletes a register while a reference is under way, as far as anybody knows.
-pub(crate) async fn lost_registers(world: Arc<World>) -> Outcome {
-    let (cast, _depguard) = start(&world).await?;
-    cast.consumer.create_target(&cast.vpc, "a").await?;
+/// Deletes all registers. The controller makes others, which are closed for a while.
+pub(crate) async fn lose_registers(world: &World) -> Outcome {
     let admin = world.own_cluster();
     let registers = admin.get(REGISTERS).await?.ok()?;
     for register in registers["items"].as_array().into_iter().flatten() {
         let name = register["metadata"]["name"].as_str().unwrap_or_default();
         admin.delete(&format!("{REGISTERS}/{name}")).await?.ok()?;
     }
+    Ok(())
+}
+
+/// Deletes a register while a reference is under way, as far as anybody knows.
+pub(crate) async fn lost_registers(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = start(&world).await?;
+    cast.consumer.create_target(&cast.vpc, "a").await?;
+    lose_registers(&world).await?;
     let object = machine(&cast, "m", "a");
     let reply = cast.consumer.api.post(&cast.vm.collection(&cast.consumer.namespace), &object).await?;
     ensure(reply.status == 429, || format!("without its register, a reference got {reply:?}"))?;
