@@ -133,6 +133,18 @@ impl Api {
     }
 }
 
+/// Returns the path of the collection of an object whose kind has a regular plural.
+pub fn collection_of(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]).to_lowercase());
+    let plural = kind.strip_suffix('y').map_or(format!("{kind}s"), |stem| format!("{stem}ies"));
+    let root = if api_version.contains('/') { "apis" } else { "api" };
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("/{root}/{api_version}/namespaces/{namespace}/{plural}"),
+        None => format!("/{root}/{api_version}/{plural}"),
+    }
+}
+
 /// Open watch of a collection.
 pub struct Watch {
     body: Body,

@@ -44,7 +44,7 @@ mod api;
 /// Results, and waiting for a state.
 mod outcome;
 
-pub use api::{Api, Reply, Watch};
+pub use api::{Api, Reply, Watch, collection_of};
 pub use certificate::Authority;
 pub use depguard::{Depguard, metrics_page};
 pub use outcome::{Outcome, Stop, ensure, eventually};

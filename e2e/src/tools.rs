@@ -74,12 +74,15 @@ pub fn binary(name: &str) -> Outcome<PathBuf> {
         Some(folder) => PathBuf::from(folder),
         None => std::env::current_exe()?.parent().and_then(Path::parent).map(Path::to_owned).unwrap_or_default(),
     };
-    let path = folder.join(name);
-    if path.is_file() {
-        return Ok(path);
-    }
-    Err(Stop::Skipped(format!(
-        "no `{name}` in {}; build both with `cargo build -p depguard-controller -p depguard-webhook --features bin`, or set DEPGUARD_BINARIES",
-        folder.display()
-    )))
+    binary_in(&folder, name).ok_or_else(|| {
+        Stop::Skipped(format!(
+            "no `{name}` in {}; build both with `cargo build -p depguard-controller -p depguard-webhook --features bin`, or set DEPGUARD_BINARIES",
+            folder.display()
+        ))
+    })
+}
+
+/// Returns the path of a binary in a folder; `None` if the folder has none of this name.
+pub fn binary_in(folder: &Path, name: &str) -> Option<PathBuf> {
+    Some(folder.join(name)).filter(|path| path.is_file())
 }

@@ -25,7 +25,7 @@ pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// of the same rules differ in it.
 const REVISION_ANNOTATION: &str = "dependencies.opendefense.cloud/configuration-revision";
 /// Revision of this version. Raise it with each change of the configuration that [`desired`] makes of the same kinds.
-const REVISION: u32 = 2;
+const REVISION: u32 = 3;
 
 /// Kinds to protect at a place, by the failure policy of their rules. A kind may be in both sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::{Value, json};
 
 use super::{Provider, Resource, World, logical_cluster};
-use crate::api::Api;
+use crate::api::{Api, collection_of};
 use crate::outcome::{Outcome, Stop, eventually};
 
 const NAMESPACE: &str = "depguard-system";
@@ -389,13 +389,7 @@ fn tell_apart(object: &mut Value, suffix: &str) {
 
 /// Creates an object, or merges it into the existing one.
 async fn put_up(api: &Api, object: &Value) -> Outcome {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    let plural = format!("{}s", kind.to_lowercase());
-    let group = if object["apiVersion"] == "v1" { "/api/v1" } else { RBAC };
-    let collection = match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => format!("{group}/namespaces/{namespace}/{plural}"),
-        None => format!("{group}/{plural}"),
-    };
+    let collection = collection_of(object);
     // A new workspace takes a moment to serve everything.
     eventually("the rights are granted", std::time::Duration::from_secs(30), async || {
         let reply = api.post(&collection, object).await?;

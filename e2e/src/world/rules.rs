@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::provider::{BINDINGS, CRDS, EXPORTS, SCHEMAS, create_binding};
 use super::{Consumer, Provider, Resource, World};
-use crate::api::Api;
+use crate::api::{Api, collection_of};
 use crate::outcome::{Outcome, Stop, ensure, eventually};
 
 /// Path of all rules, in any workspace that has bound depguard or in the one cluster.
@@ -95,10 +95,7 @@ impl World {
             return Ok(());
         }
         for object in manifests::register_policy() {
-            let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
-            let plural = kind.strip_suffix('y').map_or(format!("{kind}s"), |stem| format!("{stem}ies"));
-            let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}");
-            self.own_cluster().post(&path, &object).await?.ok_or_there()?;
+            self.own_cluster().post(&collection_of(&object), &object).await?.ok_or_there()?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use depguard_e2e::{Cast, Depguard, Outcome, World};
 
 /// Creates the usual cast, which has bound depguard's locks, and starts depguard.
-async fn guarded(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
+pub(crate) async fn guarded(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
     let cast = world.cast().await?;
     world.bind_locks(&cast.consumer).await?;
     let depguard = Depguard::start(world).await?;

@@ -19,10 +19,12 @@ mod kubectl;
 mod language;
 mod liar;
 mod lifecycle;
+mod load;
 mod local;
 mod locks;
 mod lookups;
 mod missing;
+mod newer;
 mod old_rights;
 mod options;
 mod owners;
@@ -36,10 +38,12 @@ mod registers;
 mod rule_grants;
 mod schema;
 mod shards;
+mod stored;
 mod switching;
 mod teardown;
 mod tokens;
 mod uninstalling;
+mod upgrade;
 mod waiting;
 
 use depguard_e2e::Scenario;
@@ -257,6 +261,40 @@ fn main() {
             .without_control()
             .on_real_servers(),
         Scenario::new("the stock binaries deny and allow", binaries::deny_and_allow).on_shards_too(),
+        Scenario::new("two versions decide alike, in each order of an upgrade and of a rollback", upgrade::of_checks)
+            .without_control()
+            .on_kubernetes()
+            .lasting(10),
+        Scenario::new("an upgrade begins to interlock, and its rollback ends it", upgrade::to_the_interlock)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .interlocked_by(upgrade::REGISTERS)
+            .lasting(10),
+        Scenario::new("a rule with a field of a newer version refuses until the field is gone", newer::field)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .alone(),
+        Scenario::new("rules count in whatever version they are stored", stored::rules)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .alone(),
+        Scenario::new("registers are made again in another stored version", stored::registers)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .interlocked_by(3),
+        Scenario::new("locks hold in whatever version they are stored", stored::locks)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .with_locks(),
+        Scenario::new("an owner goes in order in whatever version it is stored", stored::owners)
+            .without_control()
+            .on_real_servers()
+            .with_owners(),
         Scenario::new("consumers on each shard are protected, and let go", shards::consumers_on_each).on_shards(),
         Scenario::new("a consumer on a shard whose host nobody named harms no other", shards::host_not_named)
             .on_shards(),

@@ -50,13 +50,13 @@ pub(crate) async fn pair(world: &World, cast: &Cast, held: bool) -> Outcome<(Own
 }
 
 /// Returns true if an object is being deleted.
-async fn is_going(cast: &Cast, path: &str) -> Outcome<bool> {
+pub(crate) async fn is_going(cast: &Cast, path: &str) -> Outcome<bool> {
     let object = cast.consumer.api.get(path).await?.ok()?;
     Ok(object["metadata"].get("deletionTimestamp").is_some())
 }
 
 /// Waits until an object is being deleted.
-async fn until_going(world: &World, cast: &Cast, path: &str) -> Outcome {
+pub(crate) async fn until_going(world: &World, cast: &Cast, path: &str) -> Outcome {
     depguard_e2e::eventually("the object is on its way out", world.patience(), async || {
         ensure(is_going(cast, path).await?, || "not deleted yet".to_owned())
     })

@@ -14,6 +14,33 @@ fn there_is_one_entry_a_target_sorted_and_once() {
     );
 }
 
+/// If this fails because another configuration is made, raise [`REVISION`]: two versions of the controller would
+/// write against each other.
+#[test]
+fn a_revision_is_of_one_configuration() {
+    let clients = client_configs();
+    assert_eq!(
+        desired_for(&["vpcs.network.example.com"]),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {
+                "name": "dependency-controller",
+                "labels": {"app.kubernetes.io/managed-by": "depguard"},
+                "annotations": {"dependencies.opendefense.cloud/configuration-revision": "3"},
+            },
+            "webhooks": [{
+                "name": "dependency-controller.dependencies.opendefense.cloud", "clientConfig": clients.fail,
+                "rules": [{
+                    "operations": ["DELETE"], "apiGroups": ["network.example.com"], "apiVersions": ["*"],
+                    "resources": ["vpcs"], "scope": "*",
+                }],
+                "failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
+                "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10, "admissionReviewVersions": ["v1"],
+            }],
+        })
+    );
+}
+
 #[test]
 fn rules_that_ignore_failures_have_a_webhook_of_their_own() {
     let mut kinds = Kinds::default();
