@@ -10,7 +10,7 @@ RUN apk add --no-cache build-base ca-certificates-bundle
 WORKDIR /depguard
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/depguard/target \
-    cargo build --release --locked --package depguard-webhook --package depguard-controller \
+    .ci/auditable build --release --locked --package depguard-webhook --package depguard-controller \
       --features depguard-webhook/bin,depguard-controller/bin \
  && mkdir /out \
  && cp target/release/depguard-webhook target/release/depguard-controller /out/ \
