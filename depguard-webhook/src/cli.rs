@@ -42,6 +42,11 @@ pub struct Cli {
     #[arg(long, value_name = "FILE")]
     path_key_file: Option<PathBuf>,
 
+    /// Base URL of an OpenTelemetry collector, as in http://collector:4318, to which traces of reviews are posted as
+    /// OTLP/JSON [default: no traces]
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
+
     /// Way to read dependents; kcp only
     #[arg(long, value_enum, default_value_t)]
     read_through: ReadThrough,
@@ -103,6 +108,7 @@ impl Cli {
             tls_cert_dir: self.tls_cert_dir,
             client_ca: self.client_ca,
             path_key: self.path_key_file,
+            otlp_endpoint: self.otlp_endpoint,
             enable: self.features.into_features(),
             patience: Snapshot::PATIENCE,
             shutdown_delay: self.shutdown_delay,
@@ -150,6 +156,7 @@ mod tests {
             "--kcp-base-host",
             "https://kcp.example.com",
             "--webhook-port=443",
+            "--otlp-endpoint=http://collector:4318",
             "--tls-cert-dir=/tls",
             "--zap-devel",
             "--zap-encoder=json",
@@ -166,6 +173,7 @@ mod tests {
         assert_eq!(config.base_host.as_deref(), Some("https://kcp.example.com"));
         assert_eq!(config.review_addr.to_string(), "[::]:443");
         assert_eq!(config.tls_cert_dir.to_str(), Some("/tls"));
+        assert_eq!(config.otlp_endpoint.as_deref(), Some("http://collector:4318"));
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub struct Config {
     /// File with the key that must have signed the paths of requests, read again when it changes. Left out: any caller
     /// is answered.
     pub path_key: Option<PathBuf>,
+    /// Base URL of a collector of OpenTelemetry, as in `http://collector:4318`: traces of reviews are posted to
+    /// `/v1/traces` below. Left out: there are no traces.
+    pub otlp_endpoint: Option<String>,
     /// Time for which rules are believed though depguard hears nothing of them. A healthy API server may say nothing
     /// for 35 s.
     pub patience: Duration,
@@ -73,6 +76,7 @@ impl Config {
         enable: Features,
         overrides: OverridePolicy,
         path_key: Option<PathBuf>,
+        otlp_endpoint: Option<String>,
         patience: Duration,
         shutdown_delay: Duration,
         shutdown_grace: Duration,
@@ -97,6 +101,7 @@ impl Default for Config {
             enable: Features::default(),
             overrides: OverridePolicy::default(),
             path_key: None,
+            otlp_endpoint: None,
             patience: Snapshot::PATIENCE,
             shutdown_delay: Duration::from_secs(5),
             shutdown_grace: Duration::from_secs(35),

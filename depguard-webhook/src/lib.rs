@@ -25,6 +25,9 @@ mod reads;
 /// Request coalescing: lookups of the same dependents share one list.
 mod coalesce;
 
+/// Traces of reviews, for a collector of OpenTelemetry.
+mod traces;
+
 /// Metrics of the service and its server.
 mod metrics;
 

@@ -21,10 +21,12 @@ pub(crate) mod denial_events;
 pub(crate) mod gauges;
 pub(crate) mod guards;
 pub(crate) mod interlock;
+pub(crate) mod spans;
 
 use self::denial_events::DenialEventCounters;
 use self::guards::Guards;
 use self::interlock::InterlockCounters;
+use self::spans::SpanCounters;
 
 /// Names and values of a series' labels.
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -61,6 +63,8 @@ pub(crate) struct Metrics {
     pub(crate) interlock: InterlockCounters,
     /// Counters of Events about refusals.
     pub(crate) denial_events: DenialEventCounters,
+    /// Counters of spans.
+    pub(crate) spans: SpanCounters,
 }
 
 /// Way in which a review was decided.
@@ -102,6 +106,7 @@ impl Default for Metrics {
             guards: Guards::default(),
             interlock: InterlockCounters::default(),
             denial_events: DenialEventCounters::default(),
+            spans: SpanCounters::default(),
         };
         metrics.begin();
         metrics
@@ -139,6 +144,7 @@ impl Metrics {
         self.guards.register(registry);
         self.interlock.register(registry);
         self.denial_events.register(registry);
+        self.spans.register(registry);
     }
 
     /// Makes all series from the start, except those of reviewed operations. A monitoring system sees an increase only

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    ConnectError, ConnectOptions, Connection, Health, Metrics, NoExports, NotInKcp, PathKey, PathKeyError, Probes,
-    REREAD, Reloads, listen, register_watches,
+    CallError, ConnectError, ConnectOptions, Connection, Health, Metrics, NoExports, NotInKcp, PathKey, PathKeyError,
+    Probes, REREAD, Reloads, listen, register_watches,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -26,6 +26,7 @@ use crate::server::tasks::Tasks;
 use crate::server::tls::{self, CertificateError, Certificates};
 use crate::service::review_service::{Limits, ReviewService};
 use crate::service::routes::PathKeys;
+use crate::traces::collector;
 
 /// Time limit for the end of the supporting tasks: they have no work of their own to finish.
 const LAST: Duration = Duration::from_secs(1);
@@ -65,6 +66,9 @@ pub enum StartError {
     /// A feature that is switched on does not exist on this control plane.
     #[error(transparent)]
     Enable(#[from] NotInKcp),
+    /// The collector of traces can't be called.
+    #[error("--otlp-endpoint can't be used: {0}")]
+    Otlp(#[source] CallError),
     /// An address can't be listened on.
     #[error("cannot listen on {address}: {why}; choose another by --{flag}")]
     Listen {
@@ -99,6 +103,7 @@ impl Webhook {
             None => Arc::new(certificates.server_config(None)?),
         };
         let (tls, following_tls) = watch::channel(tls);
+        let collector = config.otlp_endpoint.as_deref().map(collector).transpose().map_err(StartError::Otlp)?;
         let path_key = match config.path_key.clone() {
             Some(path) => Some(PathKey::open(path, reloads.of("path-key")).await?),
             None => None,
@@ -154,6 +159,11 @@ impl Webhook {
             let keys = PathKeys::new(file.current().clone());
             service = service.with_path_keys(keys.clone());
             supporting.spawn_needed("path key", file.follow(REREAD, move |key| keys.replace(key.clone())));
+        }
+        if let Some(collector) = collector {
+            let (tracing, traces) = service.tracing();
+            service = tracing;
+            supporting.spawn_needed("traces", traces.send(collector));
         }
         let server = Server::new(reviews, following_tls, service.clone());
         let reflector =

@@ -18,8 +18,8 @@ use tower::ServiceExt;
 use crate::http::endpoint::with_causes;
 use crate::http::transport::{self, Transport};
 
-/// Client that posts to one URL over TLS. A new client opens a new connection: if several servers share the address, it
-/// may reach another one.
+/// Client that posts to one URL, over TLS unless [the URL says otherwise](Self::of_any_scheme). A new client opens a
+/// new connection: if several servers share the address, it may reach another one.
 #[derive(Clone)]
 pub struct Caller {
     transport: Transport,
@@ -85,6 +85,21 @@ impl Caller {
             config.auth_info.client_key = file("tls.key");
         }
         config.tls_server_name = server_name.map(str::to_owned);
+        let transport = transport::build(&config).map_err(|why| unusable(&with_causes(&why)))?;
+        Ok(Self { transport, uri })
+    }
+
+    /// Makes a client for an `http` or `https` URL. A server behind `https` is known by the system's certificates.
+    pub fn of_any_scheme(url: &str) -> Result<Self, CallError> {
+        let unusable = |why: &dyn fmt::Display| CallError::Unusable(why.to_string());
+        let uri: Uri = url.parse().map_err(|why| unusable(&why))?;
+        let mut config = kube_client::Config::new(uri.clone());
+        match uri.scheme_str() {
+            Some("https") => {}
+            // The system may have no certificates, and needs none.
+            Some("http") => config.root_cert = Some(Vec::new()),
+            _ => return Err(unusable(&format!("`{url}` is neither an http nor an https URL"))),
+        }
         let transport = transport::build(&config).map_err(|why| unusable(&with_causes(&why)))?;
         Ok(Self { transport, uri })
     }

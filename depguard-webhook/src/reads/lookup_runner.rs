@@ -13,6 +13,7 @@ use crate::reads::bounded_reader::BoundedReader;
 use crate::reads::page_reader::{FIRST_PAGE, PageReader};
 use crate::reads::refusal_cache::RefusalCache;
 use crate::server::tasks::Tasks;
+use crate::traces::{ReadSpan, ReadStats};
 
 /// Estimated bytes of a list of the objects that refer to one target.
 const SELECTED: usize = 64 << 10;
@@ -37,13 +38,18 @@ impl<P: ApiReader> LookupRunner<P> {
 
     /// Carries out a lookup by lists that begin from now on. `None` if it was lost on the way.
     pub(crate) async fn find(&self, mut lookup: Lookup) -> Option<Lookup> {
+        let span = ReadSpan::list(lookup.dependents());
+        let mut stats = ReadStats::default();
         for _ in 0..MAX_ROUNDS {
             let selects = self.0.batch_job().refusals.try_field(&lookup).is_some();
-            lookup = self.0.ask(lookup.dependents().clone(), lookup, selects).await?;
+            let round;
+            (lookup, round) = self.0.ask(lookup.dependents().clone(), lookup, selects).await?;
+            stats.add(round);
             if lookup.has_ended() {
                 break;
             }
         }
+        span.end(stats);
         Some(lookup)
     }
 }
@@ -51,7 +57,8 @@ impl<P: ApiReader> LookupRunner<P> {
 impl<P: ApiReader> BatchJob for Finder<P> {
     type Key = Dependents;
     type Job = Lookup;
-    type Answer = Lookup;
+    /// The lookup, and what its lists took.
+    type Answer = (Lookup, ReadStats);
 
     /// Bounds from a comparison of costs: a selector costs an API server some fiftieth of a scan through 10,000
     /// dependents. Two dozen selectors at once, as when a tool deletes side by side, are still cheaper one by one;
@@ -78,7 +85,7 @@ impl<P: ApiReader> BatchJob for Finder<P> {
         }
         let Some(lookup) = reading.into_lookups().pop() else { return };
         if lookup.has_ended() || lookup.dependents() != run.key() {
-            run.answer(lookup);
+            run.answer((lookup, page_reader.stats()));
         } else {
             run.refuse(lookup);
         }
@@ -113,7 +120,7 @@ impl<P: ApiReader> BatchJob for Finder<P> {
             lookups = reading.into_lookups();
         }
         for (ticket, lookup) in tickets.iter().zip(lookups) {
-            run.answer(*ticket, lookup);
+            run.answer(*ticket, (lookup, page_reader.stats()));
         }
     }
 }

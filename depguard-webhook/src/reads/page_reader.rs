@@ -12,6 +12,7 @@ use crate::limits::read_budget::{BytePermit, Size};
 use crate::ports::api_reader::{ApiReader, Fetched};
 use crate::reads::bounded_reader::{BoundedReader, Page};
 use crate::server::tasks::Tasks;
+use crate::traces::ReadStats;
 
 /// Estimated bytes of a list's first page: 500 objects of 2 kB.
 pub(crate) const FIRST_PAGE: usize = 1 << 20;
@@ -29,6 +30,7 @@ pub(crate) struct PageReader<P> {
     estimate: usize,
     /// Buffer of the last page but one: memory that is used again costs less than fresh memory.
     buffer: BytesMut,
+    stats: ReadStats,
 }
 
 /// Page that is requested before the previous page was searched. The request is given up when this is dropped.
@@ -41,7 +43,15 @@ struct Prefetch {
 impl<P: ApiReader> PageReader<P> {
     /// Makes a reader of `source`, with `permit` for the first page.
     pub(crate) fn new(source: Arc<BoundedReader<P>>, tasks: Tasks, size: Size, permit: BytePermit) -> Self {
-        Self { source, tasks, size, estimate: permit.size(), permit: Some(permit), buffer: BytesMut::new() }
+        Self {
+            source,
+            tasks,
+            size,
+            estimate: permit.size(),
+            permit: Some(permit),
+            buffer: BytesMut::new(),
+            stats: ReadStats::default(),
+        }
     }
 
     /// Reads until the reading has ended; `look` is called with the reading before each answer.
@@ -54,6 +64,7 @@ impl<P: ApiReader> PageReader<P> {
                 None => self.fetch(reading, &request).await,
             };
             let Some(page) = page else { return };
+            self.stats.count(&page.fetched);
             look(reading);
             if let Fetched::Response { status: 200, body } = &page.fetched {
                 self.estimate = (body.len() + body.len() / 8).max(LEAST);
@@ -66,6 +77,11 @@ impl<P: ApiReader> PageReader<P> {
             reading.answer(page.fetched.as_answer());
             self.buffer = page.into_buffer();
         }
+    }
+
+    /// Returns the counts of all pages that were read.
+    pub(crate) fn stats(&self) -> ReadStats {
+        self.stats
     }
 
     async fn fetch(&mut self, reading: &ListReader, request: &Request) -> Option<Page> {

@@ -14,6 +14,7 @@ use crate::limits::read_budget::Size;
 use crate::ports::api_reader::ApiReader;
 use crate::reads::bounded_reader::{BoundedReader, Page};
 use crate::server::tasks::Tasks;
+use crate::traces::{ReadSpan, ReadStats};
 
 /// Estimated bytes of a read of a few objects.
 const ESTIMATE: usize = 64 << 10;
@@ -44,8 +45,11 @@ impl<P: ApiReader> SharedGets<P> {
 
     /// Answers a query by a read that is sent from now on. `None` if it was lost on the way.
     pub(crate) async fn get(&self, query: &Query) -> Option<Arc<Page>> {
+        let span = ReadSpan::get(query);
         let Query { cluster, export, path, accept, .. } = query.clone();
-        self.0.ask(ReadKey { cluster, export, path, accept }, query.clone(), false).await
+        let page = self.0.ask(ReadKey { cluster, export, path, accept }, query.clone(), false).await;
+        span.end(page.as_ref().map(|page| ReadStats::one(&page.fetched)).unwrap_or_default());
+        page
     }
 }
 

@@ -51,6 +51,7 @@ use crate::service::locks::Locks;
 use crate::service::rejection::Rejection;
 use crate::service::routes::{PathKeys, Route, RoutedPath};
 use crate::service::ruled_review::RuledReview;
+use crate::traces::{self, About, Tracer, WaitingTraces};
 use crate::{metrics::gauges, service::decision_log, service::owners, service::response, service::review_uid};
 
 /// Admission service for reviews that are posted to `/validate`: a [`tower::Service`] for any server, also a provider's
@@ -80,6 +81,7 @@ struct Routes {
     owners: Option<Arc<dyn Writer>>,
     interlock: Option<Arc<Interlock>>,
     denial_events: Option<Arc<DenialEvents>>,
+    tracer: Option<Arc<Tracer>>,
 }
 
 /// Limits of one service. `Default` has the usual ones.
@@ -199,6 +201,13 @@ impl<P: ApiReader> ReviewService<P> {
         self
     }
 
+    /// Begins a trace with each review, and returns the traces that are to be sent.
+    pub(crate) fn tracing(mut self) -> (Self, WaitingTraces) {
+        let (tracer, waiting) = Tracer::new(Arc::clone(&self.shared.metrics));
+        self.routes.tracer = Some(Arc::new(tracer));
+        (self, waiting)
+    }
+
     /// Answers `POST /lock/compat`, too: refuses to change or delete an object of these kinds if there is a
     /// `kotas.tech/v1` Lock with the object's name.
     pub fn guarding_compat_locks(mut self, kinds: BTreeSet<GroupResource>) -> Self {
@@ -284,6 +293,7 @@ impl<P: ApiReader> Shared<P> {
             Ok((decision, way)) => {
                 self.metrics.decided(review.operation(), &decision, way, time.begun.elapsed());
                 decision_log::decision(review, &decision);
+                traces::note(|| About::new(review, decision.label()));
                 if let Some(events) = &routes.denial_events {
                     events.tell(&self.reads, review, bytes, &decision);
                 }
@@ -308,6 +318,7 @@ impl<P: ApiReader> Shared<P> {
                 self.metrics.took(way, time.begun.elapsed());
                 self.metrics.refused(&decision.causes());
                 decision_log::lock_decision(about, &decision);
+                traces::note(|| About::new(about, decision.label()));
                 Ok(decision.to_review(about.uid()))
             }
             Err(rejection) => self.refuse(rejection, Some(recipient(about)), path.route),
@@ -332,6 +343,7 @@ impl<P: ApiReader> Shared<P> {
             };
         self.metrics.took(way, time.begun.elapsed());
         owners::tell(&review, &decision, &self.metrics);
+        traces::note(|| About::new(&review, decision.label()));
         Ok(match decision.message() {
             Some(message) => {
                 response::refusal(review.uid(), Sender::from_review(&review), &message, &decision.causes())
@@ -426,7 +438,12 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let Self { shared, routes } = self.clone();
-        async move { Ok(shared.answer(request, &routes).await) }.boxed()
+        // Without a tracer, the future is no larger than before.
+        let Some(tracer) = routes.tracer.clone() else {
+            return async move { Ok(shared.answer(request, &routes).await) }.boxed();
+        };
+        let headers = request.headers().clone();
+        async move { Ok(tracer.trace(&headers, shared.answer(request, &routes)).await) }.boxed()
     }
 }
 

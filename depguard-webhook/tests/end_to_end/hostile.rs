@@ -27,17 +27,17 @@ use crate::scene::{Scene, eventually};
 /// Bound above any answer to a review with a short uid.
 const MAX_ANSWERED: usize = 32 << 10;
 
-type Body = BoxBody<Bytes, std::io::Error>;
+pub(crate) type Body = BoxBody<Bytes, std::io::Error>;
 
 /// Client that reaches the port.
-struct Caller {
+pub(crate) struct Caller {
     address: SocketAddr,
     h1: TlsConnector,
     h2: TlsConnector,
 }
 
 impl Caller {
-    fn new(webhook: &Webhook, certificates: &Path) -> Self {
+    pub(crate) fn new(webhook: &Webhook, certificates: &Path) -> Self {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(certificates.join("tls.crt")).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -67,7 +67,7 @@ impl Caller {
         by_h1
     }
 
-    async fn sends_by_h1(&self, request: Request<Body>) -> (u16, String) {
+    pub(crate) async fn sends_by_h1(&self, request: Request<Body>) -> (u16, String) {
         let stream = TokioIo::new(self.connect(&self.h1).await);
         let (mut sender, connection) = http1::handshake(stream).await.unwrap();
         tokio::spawn(connection);
@@ -100,17 +100,17 @@ async fn text(response: http::Response<hyper::body::Incoming>) -> (u16, String) 
     (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
-fn post(uri: &str, body: Bytes) -> Request<Body> {
+pub(crate) fn post(uri: &str, body: Bytes) -> Request<Body> {
     let request = Request::post(format!("https://127.0.0.1{uri}")).header("host", "127.0.0.1");
     let body = Full::new(body).map_err(|never| match never {}).boxed();
     request.header("content-type", "application/json").body(body).unwrap()
 }
 
-fn response(answer: &str) -> Value {
+pub(crate) fn response(answer: &str) -> Value {
     serde_json::from_str::<Value>(answer).unwrap()["response"].clone()
 }
 
-fn review(name: &str) -> Value {
+pub(crate) fn review(name: &str) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u-1", "operation": "DELETE", "name": name, "namespace": "default",
         "resource": {"group": "network.example.com", "version": "v1", "resource": "vpcs"},

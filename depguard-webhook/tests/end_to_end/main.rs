@@ -12,6 +12,7 @@ mod scene;
 mod shards;
 mod sharing;
 mod stopping;
+mod traces;
 mod withdrawal;
 
 use std::time::Duration;

@@ -55,7 +55,8 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "depguard-webhook",
         modules: &[
-            "cli", "webhook", "service", "reads", "coalesce", "metrics", "rules", "ports", "server", "limits", "config",
+            "cli", "webhook", "service", "reads", "coalesce", "traces", "metrics", "rules", "ports", "server",
+            "limits", "config",
         ],
     },
     Crate { name: "kubectl-depguard", modules: &["cli", "commands", "engine", "cluster", "options", "io"] },

@@ -42,6 +42,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("depguard-webhook/src/metrics", "help of metrics"),
     ("depguard-webhook/src/service/decision_log.rs", "what the log says"),
     ("depguard-webhook/src/service/denial_events", "what the log says"),
+    ("depguard-webhook/src/traces", "what the log says"),
     ("depguard-webhook/src/server", "why it does not start, and what the log says"),
     ("depguard-webhook/src/coalesce/batcher/simulation.rs", "a test"),
 ];
@@ -57,6 +58,7 @@ const NO_REFUSALS: &[&str] = &[
     "not an AdmissionReview, by line … column …",
     "the server is going away",
     "the webhook is stopping",
+    "--otlp-endpoint can't be used: …",
     "cannot listen on …: …; choose another by --…",
     "cannot set up TLS: …",
     "Connections of API servers",

@@ -163,6 +163,13 @@ pub(super) const ROWS: [(&str, &[Panel]); 6] = [
                 "With --enable denial-events.",
             ),
             panel(
+                "Spans of traces",
+                Lines,
+                "ops",
+                &[("sum by (result) (rate(depguard_spans_total[5m]))", "{{result}}")],
+                "With --otlp-endpoint. The collector does not take what failed.",
+            ),
+            panel(
                 "Rejected requests",
                 Lines,
                 "reqps",

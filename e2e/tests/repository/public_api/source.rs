@@ -190,6 +190,10 @@ fn expanded(item: &Item, module: &[Item]) -> Vec<Item> {
         _ => None,
     });
     let path = call.mac.path.to_token_stream();
+    // What another crate's macro makes of names that are not public is not public either.
+    if call.mac.path.segments.len() > 1 && !names_anything_public(call.mac.tokens.clone()) {
+        return Vec::new();
+    }
     let definition = definition.unwrap_or_else(|| panic!("nobody knows what `{path}` makes"));
     // One rule, of which one variable is a name: that is all that this crate's macros have.
     let parts: Vec<_> = definition.clone().into_iter().collect();
