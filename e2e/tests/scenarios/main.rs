@@ -103,9 +103,11 @@ fn main() {
             .interlocked_by(6),
         Scenario::new("killed at any write of a register, the webhook lets nothing dangle", killed::webhook)
             .without_control()
+            .on_kubernetes()
             .interlocked_by(1),
         Scenario::new("killed at any write of a register, the controller lets nothing dangle", killed::controller)
             .without_control()
+            .on_kubernetes()
             .interlocked_by(1),
         Scenario::new("references and deletions race through two API servers", api_servers::race_through_two)
             .without_control()
