@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, trace, ui,
+    bench, completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, trace, ui,
     uninstall, unused, version, why,
 };
 use crate::io::exit::{ExitStatus, Failure, Outcome};
@@ -32,6 +32,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(bench::Args),
     Completion(completion::Args),
     Dangling(dangling::Args),
     Graph(graph::Args),
@@ -94,6 +95,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
 async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let Cli { global, command } = cli;
     match command {
+        Command::Bench(args) => bench::run(&args, &global, terminal).await,
         Command::Completion(args) => completion::run(&args, self::command(), terminal),
         Command::Dangling(args) => dangling::run(&args, &global, terminal).await,
         Command::Graph(args) => graph::run(args, &global, terminal).await,

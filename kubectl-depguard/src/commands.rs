@@ -1,5 +1,6 @@
 //! Commands, one file or folder each.
 
+pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod dangling;
 pub(crate) mod graph;

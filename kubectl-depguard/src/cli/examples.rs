@@ -176,6 +176,17 @@ const EXAMPLES: &[Examples] = &[
         ],
     },
     Examples {
+        command: &["bench"],
+        lines: &[
+            ("Try deletions of what rules protect, in all namespaces", "kubectl depguard bench -A"),
+            (
+                "Find out how many deletions at once are decided",
+                "kubectl depguard bench -A --at-once=64 --requests=10000",
+            ),
+            ("Compare with a kind that no rule names", "kubectl depguard bench configmaps settings"),
+        ],
+    },
+    Examples {
         command: &["ui"],
         lines: &[
             ("Open the page in a browser", "kubectl depguard ui"),
