@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Cast, Depguard, Outcome, Ring, Stop, World, eventually};
+use depguard_e2e::{Cast, Depguard, Outcome, Ring, Stop, World, eventually, metrics_page};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 const REGISTERS: u16 = 64;
 /// Numbers of requests at once, each with the number of requests.
@@ -137,11 +135,8 @@ async fn figures(
 
 /// Returns the number of register writes that the webhook has counted.
 async fn writes(depguard: Option<&Depguard>) -> Outcome<f64> {
-    let Some([Some(address), _]) = depguard.map(Depguard::metrics) else { return Ok(0.0) };
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: metrics\r\nconnection: close\r\n\r\n").await?;
-    let mut page = String::new();
-    stream.read_to_string(&mut page).await?;
+    let Some([webhook, _]) = depguard.map(Depguard::metrics) else { return Ok(0.0) };
+    let page = metrics_page(webhook).await?;
     let counts = page.lines().filter(|line| line.starts_with("depguard_register_writes_total"));
     Ok(counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
 }

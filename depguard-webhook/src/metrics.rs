@@ -32,6 +32,14 @@ use self::spans::SpanCounters;
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Counts<const N: usize> = Family<Labels<N>, Counter>;
 
+/// Makes series from the start. A monitoring system sees an increase only if it has seen the series before, and zero
+/// differs from a missing series.
+fn begin(counts: &Counts<1>, label: &'static str, values: &[&'static str]) {
+    for value in values {
+        counts.get_or_create(&[(label, *value)]).inc_by(0);
+    }
+}
+
 /// Buckets from a decision in memory to the longest time that an API server waits.
 const DURATIONS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
@@ -147,14 +155,8 @@ impl Metrics {
         self.spans.register(registry);
     }
 
-    /// Makes all series from the start, except those of reviewed operations. A monitoring system sees an increase only
-    /// if it has seen the series before, and zero differs from a missing series.
+    /// Makes all series from the start, except those of reviewed operations.
     fn begin(&self) {
-        let begin = |counts: &Counts<1>, label, values: &[&'static str]| {
-            for value in values {
-                counts.get_or_create(&[(label, *value)]).inc_by(0);
-            }
-        };
         for decision in ["no-rule", "unreferenced", "referenced"] {
             self.reviews.get_or_create(&[("operation", "DELETE"), ("decision", decision)]).inc_by(0);
         }

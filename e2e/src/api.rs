@@ -133,8 +133,13 @@ impl Api {
     }
 }
 
+/// Returns the path of an object whose kind has a regular plural.
+pub fn path_of(object: &Value) -> String {
+    format!("{}/{}", collection_of(object), object["metadata"]["name"].as_str().unwrap_or_default())
+}
+
 /// Returns the path of the collection of an object whose kind has a regular plural.
-pub fn collection_of(object: &Value) -> String {
+pub(crate) fn collection_of(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]).to_lowercase());
     let plural = kind.strip_suffix('y').map_or(format!("{kind}s"), |stem| format!("{stem}ies"));

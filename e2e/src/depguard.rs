@@ -238,11 +238,17 @@ impl Depguard {
 
 /// Reads the page at an address of [`Depguard::metrics`].
 pub async fn metrics_page(address: Option<SocketAddr>) -> Outcome<String> {
-    let mut stream = TcpStream::connect(address.ok_or_else(|| Stop::failed("it does not run"))?).await?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: metrics\r\nconnection: close\r\n\r\n").await?;
-    let mut page = String::new();
-    stream.read_to_string(&mut page).await?;
-    Ok(page)
+    page_at(address.ok_or_else(|| Stop::failed("it does not run"))?, "/metrics").await
+}
+
+/// Reads the answer of a plain HTTP server to a GET of this path, with its head.
+pub async fn page_at(address: SocketAddr, path: &str) -> Outcome<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: depguard\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }
 
 fn export_name() -> Outcome<ExportName> {

@@ -44,9 +44,9 @@ mod api;
 /// Results, and waiting for a state.
 mod outcome;
 
-pub use api::{Api, Reply, Watch, collection_of};
+pub use api::{Api, Reply, Watch, path_of};
 pub use certificate::Authority;
-pub use depguard::{Depguard, metrics_page};
+pub use depguard::{Depguard, metrics_page, page_at};
 pub use outcome::{Outcome, Stop, ensure, eventually};
 pub use ring::{Outage, Ring, SecondApiServer, Shard};
 pub use runner::Scenario;

@@ -3,7 +3,7 @@
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::Counts;
+use super::{Counts, begin};
 
 /// End of an Event that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +29,7 @@ pub(crate) struct DenialEventCounters(Counts<1>);
 impl Default for DenialEventCounters {
     fn default() -> Self {
         let counts: Counts<1> = Family::default();
-        for end in EventEnd::ALL {
-            counts.get_or_create(&[("result", end.label())]).inc_by(0);
-        }
+        begin(&counts, "result", &EventEnd::ALL.map(EventEnd::label));
         Self(counts)
     }
 }

@@ -5,7 +5,7 @@ use depguard_core::protocol::Operation;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::{Counts, operation_label};
+use super::{Counts, begin, operation_label};
 
 /// Decisions about reviews of owners.
 const OWNER_DECISIONS: [&str; 8] =
@@ -26,9 +26,7 @@ impl Default for Guards {
                 guards.locks.get_or_create(&[("operation", operation), ("decision", decision)]).inc_by(0);
             }
         }
-        for decision in OWNER_DECISIONS {
-            guards.owners.get_or_create(&[("decision", decision)]).inc_by(0);
-        }
+        begin(&guards.owners, "decision", &OWNER_DECISIONS);
         guards
     }
 }

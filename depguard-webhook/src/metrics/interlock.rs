@@ -5,7 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::{ANSWERS, Counts, answer_label};
+use super::{ANSWERS, Counts, answer_label, begin};
 use crate::ports::api_reader::Fetched;
 
 /// Side of a review in the interlock.
@@ -38,14 +38,13 @@ impl Default for InterlockCounters {
             checks: Family::default(),
             abandoned: Counter::default(),
         };
-        for answer in ANSWERS {
-            counters.writes.get_or_create(&[("answer", answer)]).inc_by(0);
-        }
-        for side in [Side::Reference, Side::Deletion].map(Side::label) {
+        begin(&counters.writes, "answer", &ANSWERS);
+        let sides = [Side::Reference, Side::Deletion].map(Side::label);
+        begin(&counters.checks, "side", &sides);
+        for side in sides {
             for reason in REASONS {
                 counters.refusals.get_or_create(&[("side", side), ("reason", reason)]).inc_by(0);
             }
-            counters.checks.get_or_create(&[("side", side)]).inc_by(0);
         }
         counters
     }

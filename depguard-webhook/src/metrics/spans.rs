@@ -3,7 +3,7 @@
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::Counts;
+use super::{Counts, begin};
 
 /// End of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +23,7 @@ pub(crate) struct SpanCounters(Counts<1>);
 impl Default for SpanCounters {
     fn default() -> Self {
         let counts: Counts<1> = Family::default();
-        for end in [SpanEnd::Exported, SpanEnd::Dropped, SpanEnd::Failed] {
-            counts.get_or_create(&[("result", end.label())]).inc_by(0);
-        }
+        begin(&counts, "result", &[SpanEnd::Exported, SpanEnd::Dropped, SpanEnd::Failed].map(SpanEnd::label));
         Self(counts)
     }
 }

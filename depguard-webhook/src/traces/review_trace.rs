@@ -35,7 +35,7 @@ pub(super) struct ReviewTrace {
     pub(super) state: Mutex<State>,
 }
 
-/// What a trace gathers.
+/// Observations that a trace gathers.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Time that the review took, once it is over.

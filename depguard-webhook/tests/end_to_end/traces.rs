@@ -140,8 +140,8 @@ async fn a_callers_trace_goes_on_if_the_caller_records_it() {
     webhook.stop().await;
 }
 
-/// Whether nobody listens at the collector's address or it never answers: all reviews are decided, and what can't be sent
-/// is counted.
+/// Tests a collector's address at which nobody listens, and a collector that never answers: all reviews are decided, and
+/// spans that can't be sent are counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn reviews_go_on_without_a_collector_and_their_spans_are_counted() {
     let dead = (Ipv4Addr::LOCALHOST, depguard_testbed::lasting_port(Ipv4Addr::LOCALHOST).unwrap()).into();

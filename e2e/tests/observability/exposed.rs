@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use depguard_e2e::{Outcome, Stop, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use depguard_e2e::{Outcome, Stop, ensure, page_at};
 
 /// Metrics by their names, in the form that PromQL expressions use.
 pub(crate) type Metrics = BTreeMap<String, Metric>;
@@ -21,10 +19,7 @@ pub(crate) struct Metric {
 
 /// Reads and parses the page of metrics.
 pub(crate) async fn scrape(address: SocketAddr) -> Outcome<Metrics> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: metrics\r\nconnection: close\r\n\r\n").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
+    let answer = page_at(address, "/metrics").await?;
     let (head, page) = answer.split_once("\r\n\r\n").ok_or_else(|| Stop::failed("no HTTP"))?;
     let typed = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8";
     ensure(head.starts_with("HTTP/1.1 200 ") && head.contains(typed), || head.to_owned())?;

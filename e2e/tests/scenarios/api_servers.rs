@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use depguard_e2e::{Api, Cast, Consumer, Depguard, Outcome, World, ensure};
+use depguard_e2e::{Api, Cast, Consumer, Depguard, Outcome, SecondApiServer, World, ensure};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::pairs::Pairs;
+use crate::pairs::{Held, Pairs};
 use crate::races::{create, delete, pairs, race, start, start_prepared};
 
 /// Time for which marks are kept before a standstill that is longer, and before one that is shorter.
@@ -19,9 +19,7 @@ const STANDSTILL: Duration = Duration::from_secs(12);
 /// Sends creations through one API server and deletions through another.
 pub(crate) async fn race_through_two(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = start(&world).await?;
-    let second = world.ring().second_api_server().await?;
-    let admin = second.admin().await?;
-    until_asked(&world, &cast, &admin).await?;
+    let (_second, admin) = second(&world, &cast).await?;
     let tally = race(&cast, &admin, "two", pairs()).await?;
     println!("through two API servers, {tally}");
     ensure(tally.dangling == 0, || format!("through two API servers, {tally}"))?;
@@ -36,14 +34,10 @@ pub(crate) async fn one_stands_still(world: Arc<World>) -> Outcome {
     depguard.stop_controller().await;
     depguard.keep_marks_for(LONG);
     depguard.start_controller().await?;
-    let second = world.ring().second_api_server().await?;
-    let admin = second.admin().await?;
-    until_asked(&world, &cast, &admin).await?;
+    let (second, admin) = second(&world, &cast).await?;
     let pairs = Pairs::new(Arc::clone(&world), cast).await?;
     let names = Pairs::names("shorter");
-    let held = pairs.hold(&admin, &names).await?;
-    second.suspend()?;
-    pairs.gate.open();
+    let held = stand_still(&pairs, &second, &admin, &names).await?;
     let began = Instant::now();
     while began.elapsed() < STANDSTILL {
         for reply in pairs.try_others(&held, &names).await? {
@@ -69,14 +63,10 @@ pub(crate) async fn one_stands_still_for_too_long(world: Arc<World>) -> Outcome 
     let (cast, _depguard) = start_prepared(&world, depguard).await?;
     world.grant_counting(&[&cast.vm, &cast.vpc]).await?;
     world.condition(&cast.compute, "machines", "TargetsExist", "True").await?;
-    let second = world.ring().second_api_server().await?;
-    let admin = second.admin().await?;
-    until_asked(&world, &cast, &admin).await?;
+    let (second, admin) = second(&world, &cast).await?;
     let pairs = Pairs::new(Arc::clone(&world), cast).await?;
     let names = Pairs::names("longer");
-    let held = pairs.hold(&admin, &names).await?;
-    second.suspend()?;
-    pairs.gate.open();
+    let held = stand_still(&pairs, &second, &admin, &names).await?;
     let [created, deleted] = &names;
     delete(&world, &pairs.cast.consumer.object(&pairs.cast.vpc, created), &pairs.cast).await?;
     create(&world, &pairs.cast, deleted, deleted).await?;
@@ -94,11 +84,22 @@ pub(crate) async fn one_stands_still_for_too_long(world: Arc<World>) -> Outcome 
     pairs.end().await
 }
 
-/// Waits until this API server asks depguard's webhook about both sides.
-async fn until_asked(world: &World, cast: &Cast, via: &Api) -> Outcome {
-    let consumer = Consumer { api: via.clone(), ..cast.consumer.clone() };
+/// Starts a second API server, with a client, and waits until it asks depguard's webhook about both sides.
+async fn second<'w>(world: &'w World, cast: &Cast) -> Outcome<(SecondApiServer<'w>, Api)> {
+    let second = world.ring().second_api_server().await?;
+    let admin = second.admin().await?;
+    let consumer = Consumer { api: admin.clone(), ..cast.consumer.clone() };
     consumer.create_target(&cast.vpc, "used").await?;
     create(world, cast, "used", "used").await?;
     consumer.until_checked(world, &cast.vm, json!({"vpcRef": {"name": "nowhere"}})).await?;
-    consumer.until_protected(world, &cast.vpc, "used").await
+    consumer.until_protected(world, &cast.vpc, "used").await?;
+    Ok((second, admin))
+}
+
+/// Lets an API server stand still before it carries out a creation and a deletion that depguard has allowed.
+async fn stand_still(pairs: &Pairs, server: &SecondApiServer<'_>, via: &Api, names: &[String; 2]) -> Outcome<Held> {
+    let held = pairs.hold(via, names).await?;
+    server.suspend()?;
+    pairs.gate.open();
+    Ok(held)
 }

@@ -5,7 +5,8 @@ use std::fmt;
 
 use depguard_e2e::{Cast, Outcome, Reply, World, ensure, eventually};
 use futures::future::try_join_all;
-use serde_json::{Value, json};
+
+use crate::races::machine;
 
 /// Number of VPCs that a machine refers to all the time. Each has a client that deletes it again and again.
 const REFERENCED: usize = 4;
@@ -156,17 +157,17 @@ impl<'w> Load<'w> {
         let Cast { consumer, vpc, vm, .. } = self.cast;
         for round in 0.. {
             let name = format!("free-{client}-{round}");
-            let [target, machine] = [vpc, vm].map(|kind| consumer.object(kind, &name));
+            let [vpc_path, vm_path] = [vpc, vm].map(|kind| consumer.object(kind, &name));
             consumer.create_target(vpc, &name).await?;
             if !self.until_passed(async || self.create_machine(&name, &name).await).await? {
                 break;
             }
-            let reply = consumer.api.delete(&target).await?;
+            let reply = consumer.api.delete(&vpc_path).await?;
             if !self.referenced.take(&reply, "still referenced by") {
                 self.is_wrong(&name, "was deleted", &reply);
                 return Ok(());
             }
-            for path in [machine, target] {
+            for path in [vm_path, vpc_path] {
                 if !self.until_passed(async || consumer.api.delete(&path).await).await? {
                     return Ok(());
                 }
@@ -192,11 +193,7 @@ impl<'w> Load<'w> {
 
     async fn create_machine(&self, name: &str, target: &str) -> Outcome<Reply> {
         let Cast { consumer, vm, .. } = self.cast;
-        let machine: Value = json!({
-            "apiVersion": vm.api_version(), "kind": vm.kind, "metadata": {"name": name},
-            "spec": {"vpcRef": {"name": target}},
-        });
-        consumer.api.post(&vm.collection(&consumer.namespace), &machine).await
+        consumer.api.post(&vm.collection(&consumer.namespace), &machine(self.cast, name, target)).await
     }
 
     fn is_wrong(&self, name: &str, what: &str, reply: &Reply) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use depguard_e2e::locks::{Attempt, named};
-use depguard_e2e::{Api, Depguard, Outcome, Reply, World, ensure, eventually};
+use depguard_e2e::{Api, Depguard, Outcome, Reply, World, ensure, eventually, path_of};
 use serde_json::{Value, json};
 
 use crate::load::Load;
@@ -54,7 +54,7 @@ async fn migrate(world: &World, name: &str, stored: &str) -> Outcome {
     let definition = api.get(&format!("{CRDS}/{name}")).await?.ok()?;
     let collection = collection(&definition, NEXT);
     for object in objects(&api, &collection).await? {
-        let path = path_of(&collection, &object);
+        let path = path_of(&object);
         eventually(&format!("{path} is written once more"), world.patience(), async || {
             let object = api.get(&path).await?.ok()?;
             api.put(&path, &object).await?.ok().map(drop)
@@ -89,14 +89,6 @@ fn collection(definition: &Value, version: &str) -> String {
 
 async fn objects(api: &Api, collection: &str) -> Outcome<Vec<Value>> {
     Ok(api.get(collection).await?.ok()?["items"].as_array().cloned().unwrap_or_default())
-}
-
-fn path_of(collection: &str, object: &Value) -> String {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    match (object["metadata"]["namespace"].as_str(), collection.rsplit_once('/')) {
-        (Some(namespace), Some((root, plural))) => format!("{root}/namespaces/{namespace}/{plural}/{name}"),
-        _ => format!("{collection}/{name}"),
-    }
 }
 
 /// Moves kinds to another stored version and back. `check` runs at each state in between.
@@ -163,7 +155,7 @@ pub(crate) async fn registers(world: Arc<World>) -> Outcome {
                 load.goes_on("while new registers are stored in another version", true).await?;
                 let registers = collection(&api.get(&format!("{CRDS}/{name}")).await?.ok()?, NEXT);
                 for register in objects(&api, &registers).await? {
-                    let path = path_of(&registers, &register);
+                    let path = path_of(&register);
                     let refused = |reply: &Reply| reply.message().contains("depguard-reference-registers");
                     let reply = api.put(&format!("{path}?dryRun=All"), &register).await?;
                     // Somebody else's write may come first.

@@ -29,7 +29,7 @@ pub(crate) const REGISTERS: u16 = 4;
 /// Time for which the newer version keeps marks, in seconds: the shortest that the controller takes.
 const INTERLOCK_WAIT: u16 = 35;
 
-/// What the newer version does that the older one doesn't.
+/// Work of the newer version that the older one doesn't do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Addition {
     Nothing,

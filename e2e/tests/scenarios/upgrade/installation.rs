@@ -7,11 +7,9 @@ use std::sync::Arc;
 
 use depguard_e2e::rules::LEASE;
 use depguard_e2e::tools::run;
-use depguard_e2e::{Depguard, Outcome, Stop, World, collection_of, ensure, eventually};
+use depguard_e2e::{Depguard, Outcome, Stop, World, ensure, eventually, page_at, path_of};
 use depguard_testbed::lasting_port;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use super::service::Service;
 use crate::binaries::{Process, Programs};
@@ -128,10 +126,7 @@ impl Webhook {
         let flags = [&version.flags[..], &["--shutdown-delay=1s".to_owned()]].concat();
         let process = version.programs.start_webhook(world, files, port, probes, &flags)?;
         eventually("the webhook is ready", world.patience(), async || {
-            let mut probe = TcpStream::connect((Ipv4Addr::LOCALHOST, probes)).await?;
-            probe.write_all(b"GET /readyz HTTP/1.1\r\nhost: webhook\r\nconnection: close\r\n\r\n").await?;
-            let mut answer = String::new();
-            probe.read_to_string(&mut answer).await?;
+            let answer = page_at((Ipv4Addr::LOCALHOST, probes).into(), "/readyz").await?;
             ensure(answer.starts_with("HTTP/1.1 200"), || answer)
         })
         .await?;
@@ -157,10 +152,7 @@ fn objects<'v>(world: &World, version: &'v Version) -> impl DoubleEndedIterator<
         let is_policy = object["apiVersion"] == "admissionregistration.k8s.io/v1";
         object.get("aggregationRule").is_none() && !(is_policy && is_testbed)
     });
-    own.map(|object| {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        (format!("{}/{name}", collection_of(object)), object)
-    })
+    own.map(|object| (path_of(object), object))
 }
 
 async fn apply(world: &World, version: &Version) -> Outcome {
