@@ -157,6 +157,21 @@ impl Asked {
         ensure(asked == expected, || format!("{what}: {asked} reviews instead of {expected}"))
     }
 
+    /// Waits until the API server's cache has the machine of this name as it is stored. An API server judges an update by
+    /// its cache first, and asks about what has changed since.
+    async fn until_cached(&self, world: &World, name: &str) -> Outcome {
+        let path = self.consumer.object(&self.machine, name);
+        let version = async |path: &str| {
+            let machine = self.consumer.api.get(path).await?.ok()?;
+            Outcome::Ok(machine["metadata"]["resourceVersion"].clone())
+        };
+        eventually("the cache has the machine", world.patience(), async || {
+            let (stored, cached) = (version(&path).await?, version(&format!("{path}?resourceVersion=0")).await?);
+            ensure(stored == cached, || format!("{stored} is stored, {cached} is cached"))
+        })
+        .await
+    }
+
     /// Applies a merge patch to the machine of this name, below a subresource if one is named.
     async fn change(&self, name: &str, below: &str, patch: &Value) -> Outcome {
         let path = format!("{}{below}", self.consumer.object(&self.machine, name));
@@ -221,20 +236,22 @@ pub(crate) async fn asked_about(world: Arc<World>) -> Outcome {
     ];
     for (below, patch) in &changes {
         asked.asks(&patch.to_string(), 1, asked.change("m0", below, patch)).await?;
+        asked.until_cached(&world, "m0").await?;
         asked.asks(&format!("{patch} once more"), 0, asked.change("m0", below, patch)).await?;
     }
     println!("{} changes of what a rule reads: {} reviews", changes.len(), changes.len());
-    in_another_version(&asked).await?;
+    in_another_version(&world, &asked).await?;
     of_any_shape(&asked).await?;
     on_the_way_out(&world, &asked).await
 }
 
 /// Checks that changes in another version of the kind are asked about in the rule's version.
-async fn in_another_version(asked: &Asked) -> Outcome {
+async fn in_another_version(world: &World, asked: &Asked) -> Outcome {
     let path = asked.consumer.object(&asked.machine.in_version(&["v1beta1"]), "m1");
     let change = async |patch: Value| asked.consumer.api.merge(&path, &patch).await;
     let read = async { change(json!({"spec": {"vpcRef": {"name": "b"}}})).await?.ok().map(drop) };
     asked.asks("a change in another version", 1, read).await?;
+    asked.until_cached(world, "m1").await?;
     let unread = async { change(json!({"spec": {"other": "b"}})).await?.ok().map(drop) };
     asked.asks("a change of what no rule reads, in another version", 0, unread).await?;
     let reply = change(json!({"spec": {"vpcRef": {"name": "nowhere"}}})).await?;
@@ -277,6 +294,7 @@ async fn on_the_way_out(world: &World, asked: &Asked) -> Outcome {
     asked.make("leaving", json!({"finalizers": ["example.com/hold"]}), spec).await?;
     let path = asked.consumer.object(&asked.machine, "leaving");
     asked.consumer.api.delete(&path).await?.ok()?;
+    asked.until_cached(world, "leaving").await?;
     let patch = json!({"spec": {"vpcRef": {"name": "nowhere"}}});
     asked.asks("a change of what is being deleted", 0, asked.change("leaving", "", &patch)).await?;
     asked.asks("the end of a finalizer", 0, asked.consumer.release(&asked.machine, "leaving")).await?;
