@@ -1,13 +1,17 @@
 //! Reads of requests' bodies, within bounds.
 
 use std::error::Error;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Buf;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of a body beyond its limit that are read and thrown away, as a multiple of the limit. A client that still writes
+/// when the server closes the connection may never see the answer.
+const DISCARDED_LIMITS: usize = 4;
 
 /// Bytes of one body, and the room that they take up.
 ///
@@ -57,6 +61,7 @@ impl ReviewBody {
             self.grow(fits, most);
             self.read.extend_from_slice(&data.copy_to_bytes(fits));
             if data.has_remaining() {
+                discard(body, self.limit.saturating_mul(DISCARDED_LIMITS)).await;
                 return Err(BodyError::TooLarge(self.limit));
             }
         }
@@ -86,6 +91,16 @@ impl ReviewBody {
             let spare = taken.num_permits().saturating_sub(self.read.capacity());
             drop(taken.split(spare));
         }
+    }
+}
+
+/// Reads on until the end of the body, an error, or more than `most` bytes.
+async fn discard<B: Body>(mut body: Pin<&mut B>, most: usize) {
+    let mut discarded = 0_usize;
+    while discarded <= most
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        discarded = discarded.saturating_add(frame.data_ref().map_or(0, Buf::remaining));
     }
 }
 
@@ -119,6 +134,18 @@ mod tests {
         let error = body.fill(StreamBody::new(futures::stream::iter(frames))).await;
         assert!(matches!(error, Err(BodyError::TooLarge(4))));
         assert_eq!(body.bytes(), b"abcd");
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_a_body_that_is_too_large_is_read_within_bounds() {
+        // By a limit of 4 bytes, 16 more are thrown away, and the frame that shows that there are still more.
+        for (frames, unread) in [(3, 0), (20, 12)] {
+            let frame = || Ok::<_, std::io::Error>(Frame::data(&b"abc"[..]));
+            let mut rest = futures::stream::iter(std::iter::repeat_with(frame).take(frames));
+            let error = ReviewBody::new(4, permits(10)).fill(StreamBody::new(&mut rest)).await;
+            assert!(matches!(error, Err(BodyError::TooLarge(4))));
+            assert_eq!(rest.count().await, unread, "of {frames} frames");
+        }
     }
 
     #[tokio::test]
