@@ -53,6 +53,7 @@ impl Caller {
 
     async fn connect(&self, tls: &TlsConnector) -> TlsStream<TcpStream> {
         let stream = TcpStream::connect(self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
         tls.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await.unwrap()
     }
 
