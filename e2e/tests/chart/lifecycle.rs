@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::chart::NAMESPACE;
-use crate::node::Node;
+use crate::node::{Images, Node};
 
-const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+pub(crate) const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-const SETTINGS: &str = "/api/v1/namespaces/shop/configmaps/settings";
+pub(crate) const SETTINGS: &str = "/api/v1/namespaces/shop/configmaps/settings";
 const INSTALL: [&str; 2] = ["install", "--image=registry.example.com/depguard:0.1.0"];
 
 struct Cli {
@@ -55,7 +55,8 @@ pub(crate) async fn from_install_to_uninstall(ring: Arc<Ring>) -> Outcome {
     binary("depguard-webhook")?;
     let cli = Cli { folder: tempfile::tempdir()? };
     ring.write_kubeconfig("", &cli.folder.path().join("kubeconfig"))?;
-    let _node = Node::start(&ring, NAMESPACE, binaries.parent().map(PathBuf::from).unwrap_or_default()).await?;
+    let images = Images::of(binaries.parent().map(PathBuf::from).unwrap_or_default());
+    let _node = Node::start(&ring, NAMESPACE, images).await?;
     let api = ring.admin().await?;
 
     let nothing = cli.run(&["status"]).await;
@@ -120,7 +121,7 @@ pub(crate) async fn from_install_to_uninstall(ring: Arc<Ring>) -> Outcome {
 }
 
 /// Creates the ready-made rules, and a pod that uses a ConfigMap.
-async fn fill(api: &Api) -> Outcome {
+pub(crate) async fn fill(api: &Api) -> Outcome {
     let objects = manifests::pack_objects(&pack("kubernetes-workloads")?);
     for (index, object) in objects.iter().enumerate() {
         api.post(if index == 0 { ROLES } else { RULES }, object).await?.ok()?;

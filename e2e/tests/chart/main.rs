@@ -9,6 +9,7 @@ mod lifecycle;
 mod node;
 mod packed;
 mod rendered;
+mod upgraded;
 mod values;
 mod walkthrough;
 
@@ -63,8 +64,8 @@ fn offline(chart: &Chart, tally: &mut Tally) {
     }
 }
 
-/// Runs the checks on real kube-apiservers. The dry runs, the command line and the document have a fresh server each,
-/// because the last two change theirs.
+/// Runs the checks on real kube-apiservers. The dry runs, the command line, the upgrade and the document have a fresh
+/// server each, because the last three change theirs.
 fn on_a_cluster(chart: &Chart, tally: &mut Tally) {
     const WHAT: &str = "the chart on a kube-apiserver";
     let runtime = match tokio::runtime::Runtime::new() {
@@ -87,6 +88,8 @@ fn on_a_cluster(chart: &Chart, tally: &mut Tally) {
     }
     let installed = start().and_then(|ring| runtime.block_on(lifecycle::from_install_to_uninstall(ring)));
     tally.record("kubectl depguard installs, tells and uninstalls", installed);
+    let upgraded = start().and_then(|ring| runtime.block_on(upgraded::there_and_back(ring, chart)));
+    tally.record("helm upgrades from a former chart and rolls back", upgraded);
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
     let walked = std::fs::read_to_string(document).map_err(Stop::from).and_then(|document| {
         let ring = start()?;

@@ -9,7 +9,7 @@ mod pod;
 mod proxy;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -33,18 +33,35 @@ pub(crate) struct Node {
     _kubelet: Kubelet,
 }
 
+/// Folders with the binaries of images.
+pub(crate) struct Images {
+    pub(crate) usual: PathBuf,
+    /// Images that have another folder than the usual one.
+    pub(crate) special: BTreeMap<String, PathBuf>,
+}
+
+impl Images {
+    /// Returns one folder for all images.
+    pub(crate) fn of(folder: PathBuf) -> Images {
+        Images { usual: folder, special: BTreeMap::new() }
+    }
+
+    pub(crate) fn folder(&self, image: &str) -> &Path {
+        self.special.get(image).unwrap_or(&self.usual)
+    }
+}
+
 /// Surroundings of a pod.
 pub(crate) struct Site {
     pub(crate) api: Api,
     pub(crate) ring: Arc<Ring>,
     pub(crate) namespace: String,
-    /// The folder with the binaries of the image.
-    pub(crate) binaries: PathBuf,
+    pub(crate) images: Images,
     logs: Logs,
 }
 
 impl Node {
-    pub(crate) async fn start(ring: &Arc<Ring>, namespace: &str, binaries: PathBuf) -> Outcome<Node> {
+    pub(crate) async fn start(ring: &Arc<Ring>, namespace: &str, images: Images) -> Outcome<Node> {
         let api = ring.admin().await?;
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}});
         api.post("/api/v1/nodes", &node).await?.ok_or_there()?;
@@ -55,7 +72,7 @@ impl Node {
             "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port}},
         }});
         api.merge(&format!("/api/v1/nodes/{NAME}/status"), &status).await?.ok()?;
-        let site = Site { api, ring: Arc::clone(ring), namespace: namespace.to_owned(), binaries, logs };
+        let site = Site { api, ring: Arc::clone(ring), namespace: namespace.to_owned(), images, logs };
         Ok(Node { task: tokio::spawn(run(site)), _kubelet: kubelet })
     }
 }

@@ -37,7 +37,12 @@ pub(crate) const RENDERED: &[Case] = &[
         control_plane: KUBERNETES,
         set: &[],
         expected: &[
-            (D, WEBHOOK, "/spec/template/spec/containers/0/image", r#""example.com/depguard:0.1.0""#),
+            (
+                D,
+                WEBHOOK,
+                "/spec/template/spec/containers/0/image",
+                concat!(r#""example.com/depguard:"#, env!("CARGO_PKG_VERSION"), "\""),
+            ),
             (D, WEBHOOK, "/spec/template/spec/automountServiceAccountToken", "true"),
             (D, WEBHOOK, "/spec/strategy/rollingUpdate/maxUnavailable", "0"),
             (D, WEBHOOK, ARGS, r#""--control-plane=kubernetes""#),

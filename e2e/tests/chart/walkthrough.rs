@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::chart::NAMESPACE;
 use crate::deleter::Deleter;
-use crate::node::Node;
+use crate::node::{Images, Node};
 
 /// Sections of the document, in the order of the walkthrough.
 const SECTIONS: [&str; 6] = ["Install", "Certificates", "Upgrade", "Backup", "Break-glass", "Uninstall"];
@@ -60,7 +60,7 @@ impl Walkthrough {
         let inherited = std::env::var_os("PATH").unwrap_or_default();
         let own = [tools.folder().to_owned(), binaries.clone()];
         let path = std::env::join_paths(own.into_iter().chain(std::env::split_paths(&inherited)))?;
-        let node = Node::start(&ring, NAMESPACE, binaries).await?;
+        let node = Node::start(&ring, NAMESPACE, Images::of(binaries)).await?;
         let (api, authority) = (ring.admin().await?, Authority::new("depguard")?);
         Ok(Walkthrough { ring, api, folder, path, _node: node, authority, deleter: None })
     }

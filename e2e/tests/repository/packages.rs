@@ -166,6 +166,15 @@ fn crates_are_published_after_those_that_they_use() {
 }
 
 #[test]
+fn the_pages_for_newcomers_name_the_version() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for page in ["README.md", "docs/comparison.md"] {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        assert!(text.contains(concat!("version ", env!("CARGO_PKG_VERSION"), ",")), "{page}");
+    }
+}
+
+#[test]
 fn the_rust_that_is_promised_is_the_one_that_is_declared_and_tested() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/embedding.md")).unwrap();
     let tested = include_str!("../../../rust-toolchain.toml");

@@ -163,7 +163,8 @@ impl Drop for Pod {
 
 fn command(site: &Site, pod: &Value, container: &Value, mounts: &[Mount], ports: &BTreeMap<u16, u16>) -> Command {
     let program = container["command"][0].as_str().unwrap_or_default();
-    let mut command = Command::new(site.binaries.join(program.trim_start_matches('/')));
+    let binaries = site.images.folder(container["image"].as_str().unwrap_or_default());
+    let mut command = Command::new(binaries.join(program.trim_start_matches('/')));
     // A real pod has files and a network of its own. Here, paths and ports in the flags are translated.
     for flag in container["args"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let flag = mounts.iter().fold(flag.to_owned(), |flag, mount| mount.translate(&flag));
