@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use depguard_e2e::tools::{Tools, binary, binary_in};
+use depguard_e2e::tools::{Tools, binary};
 use depguard_e2e::{Api, Authority, Outcome, Ring, Stop, ensure, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -25,8 +25,8 @@ const VALUES: &str = "image: {repository: registry.example.com/depguard}\ntls: {
 const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/dependencyrules.dependencies.opendefense.cloud";
 
-/// Field that the definition of rules does not have in the former chart of [`Former::of_this_version`].
-const NEWER_FIELD: &str = "/versions/0/schema/openAPIV3Schema/properties/spec/properties/dependencies/items/properties";
+/// Place of an edge's fields in the definition of rules. The former chart of [`Former::of_this_version`] lacks `message`.
+const EDGE_FIELDS: &str = "/versions/0/schema/openAPIV3Schema/properties/spec/properties/dependencies/items/properties";
 
 /// Chart and binaries that the upgrade replaces.
 struct Former {
@@ -36,16 +36,14 @@ struct Former {
 }
 
 impl Former {
-    /// Returns the other version that the environment names, or else an older look of this one in `folder`.
-    fn find(chart: &Chart, folder: &Path) -> Outcome<Former> {
-        let here = binary("depguard-controller")?.parent().map(PathBuf::from).unwrap_or_default();
-        binary_in(&here, "depguard-webhook")
-            .ok_or_else(|| Stop::failed("there is no webhook beside the controller"))?;
+    /// Returns the other version that the environment names, or else an older look of this one in `folder`,
+    /// with the binaries that are `here`.
+    fn find(chart: &Chart, folder: &Path, here: &Path) -> Outcome<Former> {
         match (std::env::var_os(OTHER_CHART), std::env::var_os(OTHER_BIN)) {
             (Some(chart), Some(binaries)) => {
                 Ok(Former { chart: chart.into(), binaries: binaries.into(), lacks_the_field: false })
             }
-            (None, _) => Former::of_this_version(chart, folder, here),
+            (None, _) => Former::of_this_version(chart, folder, here.to_owned()),
             (Some(_), None) => Err(Stop::Failed(format!("{OTHER_CHART} is set, but {OTHER_BIN} is not"))),
         }
     }
@@ -57,7 +55,7 @@ impl Former {
         copy_folder(&chart.folder, &copy)?;
         let crd = copy.join("files/crd.yaml");
         let mut objects = parse(&fs::read_to_string(&crd)?)?;
-        let fields = objects.first_mut().and_then(|crd| crd["spec"].pointer_mut(NEWER_FIELD));
+        let fields = objects.first_mut().and_then(|crd| crd["spec"].pointer_mut(EDGE_FIELDS));
         let taken = fields.and_then(Value::as_object_mut).and_then(|fields| fields.remove("message"));
         ensure(taken.is_some(), || "the definition has no `message`".to_owned())?;
         let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
@@ -69,7 +67,8 @@ impl Former {
 fn copy_folder(from: &Path, to: &Path) -> Outcome {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
-        let (path, entry) = (to.join(entry.as_ref().map(fs::DirEntry::file_name).unwrap_or_default()), entry?);
+        let entry = entry?;
+        let path = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             copy_folder(&entry.path(), &path)?;
         } else {
@@ -117,7 +116,7 @@ impl Release<'_> {
     /// Returns the number of rules; fails if the definition of rules has or lacks `message` against expectation.
     async fn rules(&self, has_the_field: bool) -> Outcome<usize> {
         let definition = self.api.get(DEFINITION).await?.ok()?;
-        let field = definition["spec"].pointer(&format!("{NEWER_FIELD}/message"));
+        let field = definition["spec"].pointer(&format!("{EDGE_FIELDS}/message"));
         ensure(field.is_some() == has_the_field, || format!("the definition's `message` is {field:?}"))?;
         let rules = self.api.get(lifecycle::RULES).await?.ok()?;
         Ok(rules["items"].as_array().map_or(0, Vec::len))
@@ -131,10 +130,11 @@ fn image_of(pod: &Value) -> &Value {
 /// Installs the former chart, upgrades to this one, and rolls back.
 pub(crate) async fn there_and_back(ring: Arc<Ring>, chart: &Chart) -> Outcome {
     let folder = tempfile::tempdir()?;
-    let former = Former::find(chart, folder.path())?;
+    binary("depguard-webhook")?;
+    let here = binary("depguard-controller")?.parent().map(PathBuf::from).unwrap_or_default();
+    let former = Former::find(chart, folder.path(), &here)?;
     ring.write_kubeconfig("", &folder.path().join("kubeconfig"))?;
     fs::write(folder.path().join("values.yaml"), VALUES)?;
-    let here = binary("depguard-controller")?.parent().map(PathBuf::from).unwrap_or_default();
     let (old, new) = (format!("{IMAGE}:{FORMER_TAG}"), format!("{IMAGE}:{}", env!("CARGO_PKG_VERSION")));
     let images = Images { usual: here, special: [(old.clone(), former.binaries)].into() };
     let _node = Node::start(&ring, NAMESPACE, images).await?;
