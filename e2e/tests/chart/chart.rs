@@ -9,6 +9,9 @@ use serde_json::Value;
 /// Namespace for which the controller's `manifests` are printed.
 pub(crate) const NAMESPACE: &str = "depguard-system";
 
+/// Host name of the webhook's Service.
+pub(crate) const WEBHOOK_HOST: &str = "depguard-webhook.depguard-system.svc";
+
 /// The chart, and the tools that render it.
 pub(crate) struct Chart {
     pub(crate) tools: Tools,

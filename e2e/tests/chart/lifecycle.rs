@@ -2,12 +2,10 @@
 //! machine.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use depguard_controller::manifests;
 use depguard_e2e::rules::pack;
-use depguard_e2e::tools::binary;
 use depguard_e2e::{Api, Outcome, Ring, ensure, eventually};
 use kubectl_depguard::{ExitStatus, Terminal};
 use serde_json::{Value, json};
@@ -51,12 +49,9 @@ impl Cli {
 }
 
 pub(crate) async fn from_install_to_uninstall(ring: Arc<Ring>) -> Outcome {
-    let binaries = binary("depguard-controller")?;
-    binary("depguard-webhook")?;
     let cli = Cli { folder: tempfile::tempdir()? };
     ring.write_kubeconfig("", &cli.folder.path().join("kubeconfig"))?;
-    let images = Images::of(binaries.parent().map(PathBuf::from).unwrap_or_default());
-    let _node = Node::start(&ring, NAMESPACE, images).await?;
+    let _node = Node::start(&ring, NAMESPACE, Images::built()?).await?;
     let api = ring.admin().await?;
 
     let nothing = cli.run(&["status"]).await;

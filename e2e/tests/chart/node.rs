@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use depguard_e2e::tools::binary;
 use depguard_e2e::{Api, Outcome, Ring};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -20,6 +21,7 @@ use tokio::task::JoinHandle;
 use self::kubelet::{Kubelet, Logs};
 use self::pod::Pod;
 use self::proxy::Proxy;
+use crate::chart::NAMESPACE;
 
 /// Interval between two looks at the cluster.
 const TICK: Duration = Duration::from_millis(200);
@@ -41,9 +43,11 @@ pub(crate) struct Images {
 }
 
 impl Images {
-    /// Returns one folder for all images.
-    pub(crate) fn of(folder: PathBuf) -> Images {
-        Images { usual: folder, special: BTreeMap::new() }
+    /// Returns the folder of the binaries that Cargo built, for all images.
+    pub(crate) fn built() -> Outcome<Images> {
+        binary("depguard-webhook")?;
+        let usual = binary("depguard-controller")?.parent().map(PathBuf::from).unwrap_or_default();
+        Ok(Images { usual, special: BTreeMap::new() })
     }
 
     pub(crate) fn folder(&self, image: &str) -> &Path {
@@ -132,6 +136,12 @@ async fn bind(site: &Site, pod: &Value) -> Outcome {
     });
     let path = format!("/api/v1/namespaces/{}/pods/{name}/binding", site.namespace);
     site.api.post(&path, &binding).await?.ok_or_there()
+}
+
+/// Returns the webhook's pods.
+pub(crate) async fn webhooks(api: &Api) -> Outcome<Vec<Value>> {
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io%2Fcomponent%3Dwebhook");
+    Ok(items(api.get(&pods).await?.ok()?))
 }
 
 fn is_over(pod: &Value) -> bool {

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use depguard_e2e::document::{self, Step, missing};
 use depguard_e2e::rules::CONFIGURATION;
-use depguard_e2e::tools::{Tools, binary};
+use depguard_e2e::tools::Tools;
 use depguard_e2e::{Api, Authority, Outcome, Ring, Stop, ensure, eventually};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::chart::NAMESPACE;
+use crate::chart::{NAMESPACE, WEBHOOK_HOST};
 use crate::deleter::Deleter;
-use crate::node::{Images, Node};
+use crate::node::{Images, Node, webhooks};
 
 /// Sections of the document, in the order of the walkthrough.
 const SECTIONS: [&str; 6] = ["Install", "Certificates", "Upgrade", "Backup", "Break-glass", "Uninstall"];
@@ -48,9 +48,7 @@ pub(crate) async fn through(ring: Arc<Ring>, tools: &Tools, document: &str) -> O
 
 impl Walkthrough {
     async fn begin(ring: Arc<Ring>, tools: &Tools) -> Outcome<Walkthrough> {
-        let binaries = binary("depguard-controller")?;
-        binary("depguard-webhook")?;
-        let binaries = binaries.parent().map(PathBuf::from).unwrap_or_default();
+        let images = Images::built()?;
         let folder = tempfile::tempdir()?;
         let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
         for name in ["charts", "config"] {
@@ -58,9 +56,9 @@ impl Walkthrough {
         }
         ring.write_kubeconfig("", &folder.path().join("kubeconfig"))?;
         let inherited = std::env::var_os("PATH").unwrap_or_default();
-        let own = [tools.folder().to_owned(), binaries.clone()];
+        let own = [tools.folder().to_owned(), images.usual.clone()];
         let path = std::env::join_paths(own.into_iter().chain(std::env::split_paths(&inherited)))?;
-        let node = Node::start(&ring, NAMESPACE, Images::of(binaries)).await?;
+        let node = Node::start(&ring, NAMESPACE, images).await?;
         let (api, authority) = (ring.admin().await?, Authority::new("depguard")?);
         Ok(Walkthrough { ring, api, folder, path, _node: node, authority, deleter: None })
     }
@@ -131,9 +129,8 @@ impl Walkthrough {
     }
 
     async fn until_webhooks_are(&self, number: usize) -> Outcome {
-        let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io%2Fcomponent%3Dwebhook");
         eventually("the webhook's pods are as many as should be", self.ring.patience(), async || {
-            let found = self.api.get(&pods).await?.ok()?["items"].as_array().map_or(0, Vec::len);
+            let found = webhooks(&self.api).await?.len();
             ensure(found == number, || format!("there are {found}"))
         })
         .await
@@ -143,6 +140,6 @@ impl Walkthrough {
     fn issue(&self, folder: &str) -> Outcome {
         let folder = self.folder.path().join(folder);
         std::fs::create_dir_all(&folder)?;
-        self.authority.issue_for(&[&format!("depguard-webhook.{NAMESPACE}.svc")], &folder)
+        self.authority.issue_for(&[WEBHOOK_HOST], &folder)
     }
 }
