@@ -205,7 +205,8 @@ impl World {
     /// counted.
     pub async fn grant_counting(&self, kinds: &[&Resource]) -> Outcome {
         let kinds: Vec<_> = kinds.iter().map(|&kind| kind.clone()).collect();
-        self.grant_kinds(COUNTED, "", &kinds).await
+        // Worlds share a cluster, and a role that another world has left there names the kinds of that world.
+        self.grant_kinds(COUNTED, &format!("-{}", self.id), &kinds).await
     }
 
     async fn grant_kinds(&self, of_kinds: OfKinds, suffix: &str, kinds: &[Resource]) -> Outcome {
