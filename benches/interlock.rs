@@ -1,7 +1,8 @@
 //! Cost of the interlock on a real kube-apiserver: creations of dependents and deletions of targets without depguard, with
 //! checks on both sides, and with the interlock, in one run.
 //!
-//! `KUBEBUILDER_ASSETS=$(e2e/servers/build) DEPGUARD_RINGS=kube cargo run --release -p depguard-benches --bin interlock`
+//! `KUBEBUILDER_ASSETS=$(e2e/servers/build) DEPGUARD_RINGS=kube cargo run --release -p depguard-benches --bin interlock`, with
+//! `-- NUMBER` for another number of reference registers than 64.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use depguard_e2e::{Cast, Depguard, Outcome, Ring, Stop, World, eventually, metri
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
+/// Number of reference registers, if the command line names none.
 const REGISTERS: u16 = 64;
 /// Numbers of requests at once, each with the number of requests.
 const LOADS: [(usize, usize); 3] = [(1, 200), (24, 1000), (200, 2000)];
@@ -37,7 +39,15 @@ struct Figures {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run().await {
+    let registers = match std::env::args().nth(1).map(|number| number.parse()) {
+        None => REGISTERS,
+        Some(Ok(number)) if number > 0 => number,
+        Some(_) => {
+            eprintln!("interlock: the argument is a number of reference registers from 1 to {}", u16::MAX);
+            return ExitCode::FAILURE;
+        }
+    };
+    match run(registers).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("interlock: {why}");
@@ -46,9 +56,9 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run() -> Outcome {
+async fn run(registers: u16) -> Outcome {
     let ring = Arc::new(Ring::cluster().await.map_err(Stop::Failed)??);
-    let world = Arc::new(World::interlocked(ring, "figures", REGISTERS).await?);
+    let world = Arc::new(World::interlocked(ring, "figures", registers).await?);
     let cast = world.cast().await?;
     let mut machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     machines["spec"]["dependencies"][0]["onMissing"] = json!("Deny");
