@@ -93,7 +93,11 @@ const WEBHOOK: &str = "depguard-webhook";
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let mut report = Report { client: CLIENT, controller: None, webhook: None, skew: None };
     if !args.client {
-        let (controller, webhook) = processes(&args, global).await?;
+        // The version of this program is known without a cluster.
+        let (controller, webhook) = processes(&args, global).await.unwrap_or_else(|why| {
+            let unknown = ProcessVersion::unknown(why.message());
+            (unknown.clone(), unknown)
+        });
         report.skew = Some(Skew::new(CLIENT, controller.known(), webhook.known()));
         (report.controller, report.webhook) = (Some(controller), Some(webhook));
     }
@@ -102,8 +106,8 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         None | Some(Skew::None | Skew::Supported { .. }) => Ok(Outcome::Well),
         Some(Skew::Unsupported { .. }) => Ok(Outcome::Finding),
         Some(Skew::Unknown) => Err(Failure::new("it is unknown if these versions work together").hint(
-            "the lines above say why: name the namespace with -n, in kcp the cluster with --pods-kubeconfig, or get the \
-             rights",
+            "the lines above say why: name the cluster with --kubeconfig, the namespace with -n, in kcp the cluster of the \
+             processes with --pods-kubeconfig, or get the rights; --client asks no cluster",
         )),
     }
 }

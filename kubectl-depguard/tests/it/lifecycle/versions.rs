@@ -34,6 +34,15 @@ async fn the_client_alone_needs_no_server() {
 }
 
 #[tokio::test]
+async fn without_a_cluster_only_the_version_of_the_client_is_known() {
+    let told = depguard(&["version", "--kubeconfig", "/nope"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    let first = format!("client: {VERSION}\ncontroller: unknown: cannot use the kubeconfig `/nope`");
+    assert!(told.out.starts_with(&first) && told.out.ends_with("skew: unknown\n"), "{told:?}");
+    assert!(told.err.contains("--client asks no cluster") && !told.err.contains("-f"), "{told:?}");
+}
+
+#[tokio::test]
 async fn versions_are_compared_only_if_both_programs_state_them() {
     let bed = Bed::kubernetes().await;
     let none = bed.depguard(&["version"]).await;
