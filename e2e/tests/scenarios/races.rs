@@ -34,16 +34,16 @@ const MAX_CONTROL: usize = 20_000;
 /// Results of pairs: one creation of a machine that refers to a VPC, and one deletion of that VPC, which in one pair of
 /// three is created again at once.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+struct Tally {
     pairs: usize,
-    pub(crate) created: usize,
-    pub(crate) deleted: usize,
+    created: usize,
+    deleted: usize,
     /// Pairs of which neither request was carried out.
     neither: usize,
     /// Answers 429.
     put_off: usize,
     /// Machines whose VPC is not there.
-    pub(crate) dangling: usize,
+    dangling: usize,
 }
 
 impl fmt::Display for Tally {
@@ -60,7 +60,7 @@ impl fmt::Display for Tally {
 /// Sends pairs of requests, in either order, from several clients, and looks at what is stored then.
 ///
 /// The VPCs are deleted through `deleting`, a client of the same consumer.
-pub(crate) async fn race(cast: &Cast, deleting: &Api, round: &str, pairs: usize) -> Outcome<Tally> {
+async fn race(cast: &Cast, deleting: &Api, round: &str, pairs: usize) -> Outcome<Tally> {
     let target = format!("{round}-alone");
     cast.consumer.create_target(&cast.vpc, &target).await?;
     let begun = Instant::now();
@@ -132,7 +132,7 @@ pub(crate) fn limit() -> u32 {
     5 + u32::try_from(pairs() / 100).unwrap_or_default()
 }
 
-pub(crate) fn pairs() -> usize {
+fn pairs() -> usize {
     std::env::var(PAIRS).ok().and_then(|pairs| pairs.parse().ok()).unwrap_or(FEWER)
 }
 
@@ -186,8 +186,15 @@ pub(crate) async fn delete(world: &World, path: &str, cast: &Cast) -> Outcome {
 }
 
 pub(crate) async fn never_dangling(world: Arc<World>) -> Outcome {
-    let (cast, mut depguard) = start(&world).await?;
-    let tally = race(&cast, &cast.consumer.api, "r", pairs()).await?;
+    let (cast, depguard) = start(&world).await?;
+    race_beside_control(&world, &cast, depguard, &cast.consumer.api).await
+}
+
+/// Sends pairs of requests with the interlock, of which none may dangle, and then without the interlock until one does.
+///
+/// The VPCs are deleted through `deleting`, a client of the same consumer.
+pub(crate) async fn race_beside_control(world: &World, cast: &Cast, mut depguard: Depguard, deleting: &Api) -> Outcome {
+    let tally = race(cast, deleting, "r", pairs()).await?;
     println!("with the interlock, {tally}");
     ensure(tally.dangling == 0, || format!("with the interlock, {tally}"))?;
     ensure(tally.created > 0 && tally.deleted > 0, || format!("one side never passes: {tally}"))?;
@@ -198,10 +205,10 @@ pub(crate) async fn never_dangling(world: Arc<World>) -> Outcome {
     depguard.without_interlock();
     depguard.start_controller().await?;
     depguard.start_webhook().await?;
-    cast.consumer.until_checked(&world, &cast.vm, json!({"vpcRef": {"name": "nowhere"}})).await?;
+    cast.consumer.until_checked(world, &cast.vm, json!({"vpcRef": {"name": "nowhere"}})).await?;
     let mut all = Tally::default();
     for round in 0.. {
-        let tally = race(&cast, &cast.consumer.api, &format!("c{round}"), CONTROL).await?;
+        let tally = race(cast, deleting, &format!("c{round}"), CONTROL).await?;
         all.pairs += tally.pairs;
         all.dangling += tally.dangling;
         if all.dangling > 0 {
