@@ -8,17 +8,24 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use depguard_e2e::rules::rule;
 use depguard_e2e::{Cast, Depguard, Outcome, Ring, Stop, World, eventually, metrics_page};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
-/// Number of reference registers, if the command line names none.
-const REGISTERS: u16 = 64;
 /// Numbers of requests at once, each with the number of requests.
 const LOADS: [(usize, usize); 3] = [(1, 200), (24, 1000), (200, 2000)];
 /// Number of targets to which creations refer in turn.
 const TARGETS: usize = 500;
+
+/// Measures what the interlock costs on a real kube-apiserver.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Number of reference registers
+    #[arg(default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    registers: u16,
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Setting {
@@ -39,15 +46,7 @@ struct Figures {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let registers = match std::env::args().nth(1).map(|number| number.parse()) {
-        None => REGISTERS,
-        Some(Ok(number)) if number > 0 => number,
-        Some(_) => {
-            eprintln!("interlock: the argument is a number of reference registers from 1 to {}", u16::MAX);
-            return ExitCode::FAILURE;
-        }
-    };
-    match run(registers).await {
+    match run(Arguments::parse().registers).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("interlock: {why}");

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+// What grows shows only over time, so this test lasts for seconds, however fast the machine is. `cargo test` is for each
+// change; `.ci/run` also runs this test.
 #[test]
 #[ignore = "takes a quarter of a minute: .ci/run runs it"]
 fn nothing_grows_while_deletions_are_reviewed() {

@@ -93,7 +93,7 @@ const WEBHOOK: &str = "depguard-webhook";
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let mut report = Report { client: CLIENT, controller: None, webhook: None, skew: None };
     if !args.client {
-        // The version of this program is known without a cluster.
+        // The version of this program is known even if the cluster of the others is not.
         let (controller, webhook) = processes(&args, global).await.unwrap_or_else(|why| {
             let unknown = ProcessVersion::unknown(why.message());
             (unknown.clone(), unknown)
@@ -112,13 +112,11 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     }
 }
 
-/// Returns the versions of the controller and of the webhook.
+/// Returns the versions of the controller and of the webhook; fails if the cluster in which they run is not known.
 async fn processes(args: &Args, global: &Global) -> Result<(ProcessVersion, ProcessVersion), Failure> {
     let live = ApiServer::open(global).await?;
     let Some(cluster) = pods_cluster(&live, args.pods_kubeconfig.as_deref(), global).await? else {
-        let unknown =
-            ProcessVersion::unknown("the processes run in a Kubernetes cluster: name it with --pods-kubeconfig");
-        return Ok((unknown.clone(), unknown));
+        return Err(Failure::new("the processes run in a Kubernetes cluster: name it with --pods-kubeconfig"));
     };
     // Configurations that can't be read name no namespace; the default one is as good a guess.
     let configurations = live.endpoint().list_json(rules::CONFIGURATIONS).await.map(|list| list.items);
