@@ -43,6 +43,15 @@ async fn without_a_cluster_only_the_version_of_the_client_is_known() {
 }
 
 #[tokio::test]
+async fn in_kcp_the_processes_are_unknown_without_their_cluster() {
+    let bed = Bed::kcp().await;
+    let told = bed.depguard(&["version"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    let why = "unknown: the processes run in a Kubernetes cluster: name it with --pods-kubeconfig";
+    assert_eq!(told.out, format!("client: {VERSION}\ncontroller: {why}\nwebhook: {why}\nskew: unknown\n"));
+}
+
+#[tokio::test]
 async fn versions_are_compared_only_if_both_programs_state_them() {
     let bed = Bed::kubernetes().await;
     let none = bed.depguard(&["version"]).await;
