@@ -9,7 +9,6 @@ mod workspace;
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 use depguard_controller::manifests;
@@ -86,7 +85,7 @@ async fn play(options: &Options) -> Result<()> {
     };
     if running.is_some() {
         println!("\n# the controller installs the webhook in {NETWORK} and reports that in the rule's status");
-        let status = eventually(Duration::from_secs(20), || programmed(at(COMPUTE))).await?;
+        let status = eventually(|| conditions(at(COMPUTE))).await?;
         println!("{status}");
     }
 
@@ -128,14 +127,19 @@ async fn play(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The rule's conditions, once its webhook is installed.
-async fn programmed(provider: Result<Workspace>) -> Result<Option<String>> {
+/// The rule's conditions, once each of them is true. The controller writes some before it has seen all that they need.
+async fn conditions(provider: Result<Workspace>) -> Result<std::result::Result<String, String>> {
     let rule = provider?.read(RULE).await?;
     let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let is_true = |name: &str| conditions.iter().any(|c| c["type"] == name && c["status"] == "True");
-    let text = |c: &Value| format!("  {}={}", c["type"].as_str().unwrap_or("?"), c["status"].as_str().unwrap_or("?"));
-    let all: Vec<_> = conditions.iter().map(text).collect();
-    Ok(is_true("Programmed").then(|| all.join("\n")))
+    let text = |c: &Value, field: &str| c[field].as_str().unwrap_or("?").to_owned();
+    let lines = conditions.iter().map(|c| format!("  {}={}", text(c, "type"), text(c, "status")));
+    if let Some(c) = conditions.iter().find(|c| c["status"] != "True") {
+        return Ok(Err(format!("{} is {}: {}", text(c, "type"), text(c, "status"), text(c, "message"))));
+    }
+    match lines.collect::<Vec<_>>() {
+        lines if lines.is_empty() => Ok(Err("the rule has no condition".to_owned())),
+        lines => Ok(Ok(lines.join("\n"))),
+    }
 }
 
 async fn connect(folder: &TempDir, testbed: &Testbed, workspace: &str, user: &str) -> Result<Connection> {

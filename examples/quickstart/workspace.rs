@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::Result;
 
-/// Time limit for an API to be served after it was bound.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit for the server and the controller to get ready.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Workspace, and the credentials for it.
 pub(crate) struct Workspace {
@@ -35,8 +35,11 @@ impl Workspace {
             json!({"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
         parent.post_json(WORKSPACES, &workspace).await?;
         let path = format!("{WORKSPACES}/{name}");
-        let ready = async || Ok((parent.get_json(&path).await?["status"]["phase"] == "Ready").then_some(()));
-        eventually(PATIENCE, ready).await?;
+        eventually(async || match &parent.get_json(&path).await?["status"]["phase"] {
+            phase if phase == "Ready" => Ok(Ok(())),
+            phase => Ok(Err(format!("workspace {} has the phase {phase}", self.path))),
+        })
+        .await?;
         println!("workspace {}", self.path);
         Ok(())
     }
@@ -51,9 +54,9 @@ impl Workspace {
     /// Creates an object as soon as its kind is served.
     pub(crate) async fn create(&self, object: &Value) -> Result<()> {
         let (collection, name) = place(object);
-        eventually(PATIENCE, async || match self.endpoint.post_json(&collection, object).await {
-            Ok(_) => Ok(Some(())),
-            Err(error) if error.is_not_found() => Ok(None),
+        eventually(async || match self.endpoint.post_json(&collection, object).await {
+            Ok(_) => Ok(Ok(())),
+            Err(error) if error.is_not_found() => Ok(Err(error.to_string())),
             Err(error) => Err(error.into()),
         })
         .await?;
@@ -91,20 +94,19 @@ pub(crate) fn documents(yaml: &str) -> Result<Vec<Value>> {
     Ok(serde_saphyr::from_multiple(yaml)?)
 }
 
-/// Tries until there is a result, for at most `patience`.
+/// Tries until an attempt has a result, for at most [`PATIENCE`]. An attempt without one says what is missing.
 pub(crate) async fn eventually<T>(
-    patience: Duration,
-    mut attempt: impl AsyncFnMut() -> Result<Option<T>>,
+    mut attempt: impl AsyncFnMut() -> Result<std::result::Result<T, String>>,
 ) -> Result<T> {
     let begun = Instant::now();
     loop {
-        if let Some(found) = attempt().await? {
-            return Ok(found);
+        match attempt().await? {
+            Ok(found) => return Ok(found),
+            Err(missing) if begun.elapsed() > PATIENCE => {
+                return Err(format!("not within {} s: {missing}", PATIENCE.as_secs()).into());
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
-        if begun.elapsed() > patience {
-            return Err(format!("timed out after {} s", patience.as_secs()).into());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
