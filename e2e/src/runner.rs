@@ -48,8 +48,10 @@ enum Shards {
 const WORKSPACES: usize = 5;
 /// Number of scenarios that share a real kcp.
 const REAL_WORKSPACES: usize = 2;
-/// Number of clusters that run side by side.
+/// Number of testbeds that play a cluster side by side.
 const CLUSTERS: usize = 4;
+/// Number of real clusters that run side by side. Scenarios wait longer on them.
+const REAL_CLUSTERS: usize = 6;
 
 type Run = Box<dyn Fn(Arc<World>) -> Pin<Box<dyn Future<Output = Outcome>>> + Send + Sync>;
 
@@ -286,7 +288,8 @@ async fn lanes(kind: RingKind, programs: &selection::Programs) -> Outcome<Vec<Ar
         let ring = Arc::new(Ring::start(kind, programs).await?);
         return Ok(vec![ring; if kind.is_testbed() { WORKSPACES } else { REAL_WORKSPACES }]);
     }
-    let rings = (0..CLUSTERS).map(|_| Ring::start(kind, programs));
+    let clusters = if kind.is_testbed() { CLUSTERS } else { REAL_CLUSTERS };
+    let rings = (0..clusters).map(|_| Ring::start(kind, programs));
     Ok(try_join_all(rings).await?.into_iter().map(Arc::new).collect())
 }
 

@@ -11,6 +11,7 @@ pub mod rules;
 mod users;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -234,6 +235,11 @@ impl World {
     pub(crate) fn groups(&self) -> Vec<String> {
         let providers = self.providers.lock().unwrap_or_else(PoisonError::into_inner);
         providers.iter().map(|provider| provider.export.clone()).collect()
+    }
+
+    /// Prints a figure, after the name of the ring.
+    pub fn print(&self, figure: impl Display) {
+        println!("ring {}: {figure}", self.ring.kind().name());
     }
 
     /// Returns the server.

@@ -45,7 +45,7 @@ pub(crate) async fn one_stands_still(world: Arc<World>) -> Outcome {
     second.resume()?;
     for ((_, request), name) in held.into_iter().zip(&names) {
         let reply = request.await??;
-        println!("after a standstill of {} s: {}", STANDSTILL.as_secs(), reply.status);
+        world.print(format_args!("after a standstill of {} s: {}", STANDSTILL.as_secs(), reply.status));
         let dangles = pairs.dangles(name).await?;
         ensure(!dangles, || format!("a dangling reference: {reply:?}"))?;
     }

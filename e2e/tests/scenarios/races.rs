@@ -195,7 +195,7 @@ pub(crate) async fn never_dangling(world: Arc<World>) -> Outcome {
 /// The VPCs are deleted through `deleting`, a client of the same consumer.
 pub(crate) async fn race_beside_control(world: &World, cast: &Cast, mut depguard: Depguard, deleting: &Api) -> Outcome {
     let tally = race(cast, deleting, "r", pairs()).await?;
-    println!("with the interlock, {tally}");
+    world.print(format_args!("with the interlock, {tally}"));
     ensure(tally.dangling == 0, || format!("with the interlock, {tally}"))?;
     ensure(tally.created > 0 && tally.deleted > 0, || format!("one side never passes: {tally}"))?;
 
@@ -216,7 +216,7 @@ pub(crate) async fn race_beside_control(world: &World, cast: &Cast, mut depguard
         }
         ensure(all.pairs < MAX_CONTROL, || format!("the control shows no race in {} pairs", all.pairs))?;
     }
-    println!("without the interlock, {} pairs: {} dangling references", all.pairs, all.dangling);
+    world.print(format_args!("without the interlock, {} pairs: {} dangling references", all.pairs, all.dangling));
     Ok(())
 }
 
@@ -276,7 +276,7 @@ pub(crate) async fn crashes(world: Arc<World>) -> Outcome {
             }
         }
     };
-    println!("with {kills} kills of the webhook, {tally}");
+    world.print(format_args!("with {kills} kills of the webhook, {tally}"));
     ensure(kills > 0 && tally.created > 0, || format!("{kills} kills, {tally}"))?;
     ensure(tally.dangling == 0, || format!("with {kills} kills, {tally}"))?;
     // Nothing is stuck. The race may have ended between a kill and the next start.

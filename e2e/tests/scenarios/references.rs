@@ -212,7 +212,7 @@ pub(crate) async fn asked_about(world: Arc<World>) -> Outcome {
     }
     let updates = std::env::var(UPDATES).ok().and_then(|number| number.parse().ok()).unwrap_or(FEWER);
     asked.asks("updates of what no rule reads", 0, asked.unread(updates)).await?;
-    println!("{updates} updates that change nothing that a rule reads: 0 reviews");
+    world.print(format_args!("{updates} updates that change nothing that a rule reads: 0 reviews"));
 
     let target = asked.consumer.api.get(&asked.consumer.object(&asked.target, "b")).await?.ok()?;
     let uid = &target["metadata"]["uid"];
@@ -239,7 +239,7 @@ pub(crate) async fn asked_about(world: Arc<World>) -> Outcome {
         asked.until_cached(&world, "m0").await?;
         asked.asks(&format!("{patch} once more"), 0, asked.change("m0", below, patch)).await?;
     }
-    println!("{} changes of what a rule reads: {} reviews", changes.len(), changes.len());
+    world.print(format_args!("{} changes of what a rule reads: {} reviews", changes.len(), changes.len()));
     in_another_version(&world, &asked).await?;
     of_any_shape(&asked).await?;
     on_the_way_out(&world, &asked).await

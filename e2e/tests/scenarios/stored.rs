@@ -134,7 +134,7 @@ pub(crate) async fn rules(world: Arc<World>) -> Outcome {
         })
         .await?;
         load.stop();
-        println!("while the stored version of rules changed: {load}");
+        world.print(format_args!("while the stored version of rules changed: {load}"));
         load.check()
     };
     futures::try_join!(load.run(), steps).map(drop)
@@ -172,7 +172,7 @@ pub(crate) async fn registers(world: Arc<World>) -> Outcome {
         }
         world.condition(&cast.compute, "machines", "Interlocked", "True").await?;
         load.stop();
-        println!("while the stored version of registers changed: {load}");
+        world.print(format_args!("while the stored version of registers changed: {load}"));
         load.check()
     };
     futures::try_join!(load.run(), steps).map(drop)

@@ -77,7 +77,7 @@ async fn in_each_order(world: &Arc<World>, addition: Addition) -> Outcome {
                 }
             }
         }
-        println!("{changes} changes of version: {load}");
+        world.print(format_args!("{changes} changes of version: {load}"));
         let _webhook = installation.end_controller().await?;
         control(world, &cast, &load).await?;
         load.stop();
