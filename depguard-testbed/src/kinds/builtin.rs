@@ -71,6 +71,7 @@ const KINDS: &[BuiltIn] = &[
         generation: true,
         ..NOTHING
     },
+    BuiltIn { plural: "nodes", kind: "Node", short: &["no"], namespaced: false, ..RUNNING },
     BuiltIn { plural: "pods", kind: "Pod", short: &["po"], status: true, ..RUNNING },
     BuiltIn {
         plural: "persistentvolumeclaims",

@@ -185,6 +185,26 @@ async fn a_path_that_matched_nothing_is_shown_by_coverage() {
     assert_eq!(json["coverage"][1]["references"], 0, "{json}");
 }
 
+/// Objects of other namespaces are read for their names, but what they refer to is not asked for.
+#[tokio::test]
+async fn coverage_counts_paths_in_the_namespaces_that_were_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let by_labels = "  - {group: '', version: v1, resource: services, selectorRef: {path: .data.labels}}\n";
+    write(folder.path(), "rules.yaml", &format!("{RULE}{by_labels}"));
+    write(folder.path(), "objects.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}}");
+    let elsewhere = map("c", "s").replace("name: \"c\"", "name: c, namespace: elsewhere");
+    let maps = ["a", "b"].map(|name| map(name, "s").replace("metadata: {", "metadata: {namespace: shop, "));
+    write(folder.path(), "maps.yaml", &format!("{elsewhere}{}", maps.concat()));
+    let command = "dangling --coverage -n shop -f DIR/rules.yaml -f DIR/objects.yaml -f DIR/maps.yaml";
+    let wide = ran(folder.path(), command, "wide").await.well();
+    assert_eq!(
+        wide,
+        "RULE   FIELD         DEPENDENTS   OBJECTS   REFERENCES\n\
+         maps   data.secret   configmaps   2         2\n\
+         maps   data.acount   configmaps   2         0\n"
+    );
+}
+
 #[tokio::test]
 async fn a_reference_that_no_test_needs_is_shown_by_coverage() {
     let folder = tempfile::tempdir().unwrap();

@@ -153,3 +153,36 @@ fn a_path_is_a_uri() {
     assert_eq!(list("./rules/a b.yaml"), "rules/a%20b.yaml");
     assert_eq!(list("/rules/a:b%.yaml"), "file:///rules/a%3Ab%25.yaml");
 }
+
+#[test]
+fn each_level_has_the_word_of_its_format() {
+    for (level, words) in [
+        (Level::Error, ["::error ", "major", "error"]),
+        (Level::Warning, ["::warning ", "minor", "warning"]),
+        (Level::Note, ["::notice ", "info", "note"]),
+    ] {
+        let mut list = list("x");
+        list.checks[1].problems[0].level = level;
+        let github = github::print(&list);
+        let issues: Value = serde_json::from_str(&gitlab::print(&list).unwrap()).unwrap();
+        let sarif: Value = serde_json::from_str(&sarif::print(&list).unwrap()).unwrap();
+        assert!(github.starts_with(words[0]), "{github}");
+        assert_eq!(issues[0]["severity"], words[1]);
+        assert_eq!(sarif["runs"][0]["results"][0]["level"], words[2]);
+    }
+}
+
+/// GitLab shows only the problems that a merge request adds. A line that moved adds none.
+#[test]
+fn a_problem_keeps_its_fingerprint_at_another_line_only() {
+    let list = |line, message: &str| {
+        let mut list = list("x");
+        let problem = &mut list.checks[1].problems[0];
+        (problem.place, problem.message) = (Some(Place { file: "x".to_owned(), line }), message.to_owned());
+        let issues: Value = serde_json::from_str(&gitlab::print(&list).unwrap()).unwrap();
+        assert_eq!(issues[0]["location"]["lines"]["begin"], line);
+        issues[0]["fingerprint"].clone()
+    };
+    assert_eq!(list(1, "a"), list(2, "a"));
+    assert_ne!(list(1, "a"), list(1, "b"));
+}

@@ -88,10 +88,15 @@ impl Chromium {
 
     /// Evaluates an expression.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+        self.evaluate_on_page(expression).unwrap_or_else(|gone| panic!("{expression}: {gone}"))
+    }
+
+    /// Evaluates an expression; an error if the page goes before it answers.
+    fn evaluate_on_page(&mut self, expression: &str) -> Result<Value, Value> {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
-        let result = self.call("Runtime.evaluate", &params);
+        let result = self.attempt("Runtime.evaluate", &params)?;
         assert!(result.get("exceptionDetails").is_none(), "{expression}: {result}");
-        result["result"]["value"].clone()
+        Ok(result["result"]["value"].clone())
     }
 
     pub(crate) fn text(&mut self, selector: &str) -> String {
@@ -99,15 +104,16 @@ impl Chromium {
         self.evaluate(&format!("document.querySelector({selector})?.innerText ?? ''")).as_str().unwrap().to_owned()
     }
 
-    /// Waits until an expression is true.
+    /// Waits until an expression is true, on this page or on one that the browser goes to meanwhile.
     pub(crate) fn until(&mut self, expression: &str) {
         let end = Instant::now() + PATIENCE;
-        while self.evaluate(expression) != Value::Bool(true) {
+        while self.evaluate_on_page(expression) != Ok(Value::Bool(true)) {
             let page = "document.body.innerText.slice(0, 2000)";
             assert!(self.errors.is_empty(), "{expression}: {:#?}", self.errors);
-            assert!(Instant::now() < end, "never true: {expression}, on {}", self.evaluate(page));
-            // The browser paces the loop: it answers once it has drawn a frame.
-            self.evaluate("new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next)))");
+            assert!(Instant::now() < end, "never true: {expression}, on {:?}", self.evaluate_on_page(page));
+            // The browser paces the loop: it answers once it has drawn a frame, or once the page is gone.
+            let _ = self
+                .evaluate_on_page("new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next)))");
         }
     }
 
@@ -152,6 +158,11 @@ impl Chromium {
 
     /// Calls a method of the protocol, and returns its result.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.attempt(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Calls a method of the protocol, and returns its result or its error.
+    fn attempt(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         self.next += 1;
         let (id, end) = (self.next, Instant::now() + PATIENCE);
         let mut message = json!({"id": id, "method": method, "params": params});
@@ -169,8 +180,10 @@ impl Chromium {
                 Err(RecvTimeoutError::Disconnected) => panic!("the browser ended during {method}"),
             };
             if message["id"] == json!(id) {
-                assert!(message.get("error").is_none(), "{method}: {message}");
-                return message["result"].clone();
+                return match message.get("error") {
+                    Some(error) => Err(error.clone()),
+                    None => Ok(message["result"].clone()),
+                };
             }
             self.note(&message);
         }
@@ -204,4 +217,18 @@ fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let named = ["chromium", "chromium-browser", "google-chrome"];
     std::env::split_paths(&path).flat_map(|folder| named.map(|name| folder.join(name))).find(|file| file.is_file())
+}
+
+/// A page that goes elsewhere takes with it the answers to what it was asked.
+#[test]
+fn waiting_outlives_the_page() {
+    let Some(mut browser) = Chromium::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    // Each page lives for some frames, so that many of them go while the browser is asked.
+    let script = "const n = Number(location.hash.slice(1)); document.title = n; \
+                  if (n < 40) setTimeout(() => { location.hash = n + 1; location.reload(); }, 20)";
+    std::fs::write(&file, format!("<script>{script}</script>")).unwrap();
+    browser.open(&format!("file://{}#1", file.display()));
+    browser.until("document.title === '40'");
 }

@@ -67,6 +67,15 @@ async fn names_of_tenants_are_text_and_never_markup_nor_commands() {
     browser.evaluate("document.body.append(Object.assign(document.createElement('script'), {textContent: \"document.title='owned'\"}))");
     assert_ne!(browser.evaluate("document.title"), "owned");
     assert!(browser.errors.iter().any(|error| error.contains("Content Security Policy")), "{:?}", browser.errors);
+    // Nor could it load anything, and so tell somebody. A page without the policy can.
+    let loads = [
+        "fetch('data:,x').then(() => true, () => false)",
+        "new Promise((done) => Object.assign(new Image(), {onload: () => done(true), onerror: () => done(false), \
+         src: 'data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA='}))",
+    ];
+    assert_eq!(loads.map(|load| browser.evaluate(load)), [json!(false), json!(false)]);
+    browser.open("data:text/html,<title>free</title>");
+    assert_eq!(loads.map(|load| browser.evaluate(load)), [json!(true), json!(true)]);
 }
 
 fn is_unshown(c: char) -> bool {

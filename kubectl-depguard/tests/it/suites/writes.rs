@@ -106,3 +106,26 @@ async fn coverage_counts_writes_for_themselves() {
         assert_eq!(sarif["runs"][0]["results"].as_array().unwrap().len(), notes, "{out}");
     }
 }
+
+/// A reference counts in a test although the request is allowed, with a warning or a record.
+#[tokio::test]
+async fn coverage_counts_references_that_refuse_nothing() {
+    let rules = rules(&[
+        ("audit", "Vm", "Log", "fieldRef: {path: .spec.log}, onDelete: Audit, onMissing: Audit"),
+        ("warn", "Vm", "Disk", "fieldRef: {path: .spec.disk}, onDelete: Warn, onMissing: Warn"),
+    ]);
+    let objects = [object("Log", "l", "{}"), object("Disk", "d", "{}"), object("Vm", "m", "{log: l, disk: d}")];
+    let objects: String = objects.iter().map(|object| format!("- {object}\n")).collect();
+    let tests = format!(
+        "tests:\n- {{delete: log/l, expect: audited}}\n- {{delete: disk/d, expect: warned}}\n\
+         - {{create: {}, expect: audited}}\n- {{create: {}, expect: warned}}\n",
+        object("Vm", "v1", "{log: x}"),
+        object("Vm", "v2", "{disk: x}"),
+    );
+    let (status, out, err) = test(&["-f", "-", "--coverage"], &format!("{rules}objects:\n{objects}{tests}")).await;
+    assert_eq!(status, ExitStatus::Well, "{out}{err}");
+    let words: String = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for row in ["log logs.g.example.com 1 1", "disk disks.g.example.com 1 1"] {
+        assert!(words.contains(&format!("spec.{row}")), "{row}: {out}");
+    }
+}

@@ -287,6 +287,9 @@ spec: {nodeName: n1}
     // The deletion timestamp of a Pod is the end of its grace period.
     let (status, out, _) = why(&with(&objects.replace("2026-01-01", "2999-01-01")), &["pods/web"]).await;
     assert_eq!(status, ExitStatus::Well, "{out}");
+    // Files hold only some objects of a cluster.
+    let (_, out, _) = why(&with(&objects.replace("name: n1", "name: n2")), &["pods/web"]).await;
+    assert!(!out.contains("Node/n1"), "{out}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Obstacles besides rules and locks, on an API server, for users with different rights.
 
 use depguard_controller::manifests;
+use depguard_kcp::Preconditions;
 use depguard_testbed::{Fault, When};
 use kubectl_depguard::ExitStatus;
 use serde_json::{Value, json};
@@ -93,6 +94,36 @@ async fn what_cannot_be_read_is_never_nothing() {
     assert!(told.out.contains("refuses: you have no right to delete persistentvolumeclaims in namespace default"));
     // The dry runs have deleted nothing.
     bed.endpoint().get_json(&claim).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_that_is_late_is_explained_by_its_node() {
+    let bed = cluster().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let stuck = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck", "finalizers": ["example.com/a"]},
+        "spec": {"nodeName": "n2"}});
+    post(&bed, pods, &stuck).await;
+    bed.endpoint().delete(&format!("{pods}/stuck"), Preconditions::default()).await.unwrap();
+    let pod = ["", "pods", "get"];
+    grant(&bed, "reader", &[RULES, pod, CONFIGURATIONS, ["", "nodes", "get"]]).await;
+    grant(&bed, "blind", &[RULES, pod, CONFIGURATIONS]).await;
+
+    let told = why(&bed, "blind", &["pod", "stuck", "-o", "wide"]).await;
+    assert!(told.out.contains("could not be read: nodes/n2 ("), "{told:?}");
+    assert!(!told.out.contains("holds: Node"), "{told:?}");
+    let told = why(&bed, "reader", &["pod", "stuck"]).await;
+    assert!(
+        told.out.contains("holds: Node/n2 is gone, so no kubelet confirms that the Pod has ended (for "),
+        "{told:?}"
+    );
+    assert!(told.out.contains("next: check that kube-controller-manager runs"), "{told:?}");
+
+    let ready = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    post(&bed, "/api/v1/nodes", &ready).await;
+    let told = why(&bed, "reader", &["pod", "stuck"]).await;
+    assert!(told.out.contains("holds: the kubelet of Node/n2 has not ended the Pod (for "), "{told:?}");
+    assert!(told.out.contains("next: look at the Pod's events, and at the kubelet's log on n2"), "{told:?}");
 }
 
 /// Configuration of a webhook that nobody answers.

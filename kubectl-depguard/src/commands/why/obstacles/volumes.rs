@@ -116,10 +116,33 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_is_named_with_its_end_and_its_controller() {
+        let owners =
+            json!([{"kind": "ConfigMap", "name": "c"}, {"kind": "StatefulSet", "name": "web", "controller": true}]);
+        let said = |phase: &str, owners: &Value| {
+            let pod = json!({"metadata": {"name": "web-0", "ownerReferences": owners}, "status": {"phase": phase}});
+            let Obstacle { says, next_step, .. } = used_by(&pod);
+            (says, next_step)
+        };
+        let scale_down = "scale down or delete StatefulSet/web, which creates Pod/web-0";
+        for (phase, suffix) in [
+            ("Running", ""),
+            ("Succeeded", " (Succeeded, which still counts)"),
+            ("Failed", " (Failed, which still counts)"),
+        ] {
+            let expected = (format!("Pod/web-0 uses the claim{suffix}"), scale_down.to_owned());
+            assert_eq!(said(phase, &owners), expected);
+        }
+        assert_eq!(said("Running", &json!([{"kind": "ConfigMap", "name": "c"}])).1, "delete Pod/web-0");
+    }
+
+    #[test]
     fn a_volume_is_held_while_it_is_bound() {
         let volume =
             |phase: &str| json!({"spec": {"claimRef": {"namespace": "a", "name": "b"}}, "status": {"phase": phase}});
-        assert!(claim_of_volume(&volume("Bound")).unwrap().says.contains("PersistentVolumeClaim/a/b"));
+        let bound = claim_of_volume(&volume("Bound")).unwrap();
+        assert!(bound.says.contains("PersistentVolumeClaim/a/b"), "{bound:?}");
+        assert!(bound.next_step.contains("`kubectl depguard why persistentvolumeclaims/b -n a`"), "{bound:?}");
         assert_eq!(claim_of_volume(&volume("Released")), None);
     }
 }
