@@ -74,6 +74,24 @@ async fn complete(program: &[&str], typed: &[&str]) -> String {
     captured.out()
 }
 
+/// A completion never shows names of another namespace, a list that nobody reads, or a name as several lines.
+#[tokio::test]
+async fn names_are_those_of_the_namespace_few_and_a_line_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = |namespace: &str, name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}});
+    let mut items: Vec<_> = (0..1200).map(|number| object("many", &format!("m{number}"))).collect();
+    items.extend([object("shop", "own"), object("elsewhere", "other"), object("hostile", "a\nb\tc\u{1b}[31m")]);
+    let file = folder.path().join("all.json");
+    std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
+    let of = async |namespace| {
+        let typed = ["why", "-f", file.to_str().unwrap(), "-n", namespace, "configmap", ""];
+        complete(&[PROGRAM, "__complete"], &typed).await
+    };
+    assert_eq!(of("shop").await, "own\t\n:4\n");
+    assert_eq!(of("hostile").await, "a b c [31m\t\n:4\n");
+    assert_eq!(of("many").await.lines().count(), 1000 + 1);
+}
+
 #[tokio::test]
 async fn contexts_clusters_and_users_come_from_the_kubeconfig() {
     let folder = tempfile::tempdir().unwrap();
