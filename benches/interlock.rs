@@ -1,8 +1,8 @@
-//! Cost of the interlock on a real kube-apiserver: creations of dependents and deletions of targets without depguard, with
-//! checks on both sides, and with the interlock, in one run.
+//! Cost of the interlock on a real kube-apiserver or on the testbed: creations of dependents and deletions of targets
+//! without depguard, with checks on both sides, and with the interlock, in one run.
 //!
 //! `KUBEBUILDER_ASSETS=$(e2e/servers/build) DEPGUARD_RINGS=kube cargo run --release -p depguard-benches --bin interlock`, with
-//! `-- NUMBER` for another number of reference registers than 64.
+//! `-- NUMBER` for another number of reference registers than 64, and `-- --testbed` without any server.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Cast, Depguard, Outcome, Ring, Stop, World, eventually, metrics_page};
+use depguard_e2e::{Cast, Depguard, Outcome, Ring, RingKind, Stop, World, eventually, metrics_page};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
@@ -19,9 +19,12 @@ const LOADS: [(usize, usize); 3] = [(1, 200), (24, 1000), (200, 2000)];
 /// Number of targets to which creations refer in turn.
 const TARGETS: usize = 500;
 
-/// Measures what the interlock costs on a real kube-apiserver.
+/// Measures what the interlock costs on a real kube-apiserver or on the testbed.
 #[derive(Debug, Parser)]
 struct Arguments {
+    /// Use the testbed as the API server
+    #[arg(long)]
+    testbed: bool,
     /// Number of reference registers
     #[arg(default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     registers: u16,
@@ -38,6 +41,8 @@ enum Setting {
 struct Figures {
     median: Duration,
     p99: Duration,
+    /// Requests that were answered in a second.
+    rate: f64,
     /// Requests that were not carried out.
     refused: usize,
     /// Writes of registers per request.
@@ -46,7 +51,7 @@ struct Figures {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Arguments::parse().registers).await {
+    match run(&Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("interlock: {why}");
@@ -55,9 +60,12 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(registers: u16) -> Outcome {
-    let ring = Arc::new(Ring::cluster().await.map_err(Stop::Failed)??);
-    let world = Arc::new(World::interlocked(ring, "figures", registers).await?);
+async fn run(arguments: &Arguments) -> Outcome {
+    let ring = match arguments.testbed {
+        true => Ring::testbed(RingKind::TestbedKubernetes).await?,
+        false => Ring::cluster().await.map_err(Stop::Failed)??,
+    };
+    let world = Arc::new(World::interlocked(Arc::new(ring), "figures", arguments.registers).await?);
     let cast = world.cast().await?;
     let mut machines = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     machines["spec"]["dependencies"][0]["onMissing"] = json!("Deny");
@@ -65,8 +73,8 @@ async fn run(registers: u16) -> Outcome {
     for target in (0..TARGETS).map(|number| format!("t{number}")).chain(["hot".to_owned()]) {
         cast.consumer.create_target(&cast.vpc, &target).await?;
     }
-    println!("| setting | requests | at once | median ms | p99 ms | refused | register writes a request |");
-    println!("|---|---|---|---|---|---|---|");
+    println!("| setting | requests | at once | median ms | p99 ms | a second | refused | register writes a request |");
+    println!("|---|---|---|---|---|---|---|---|");
     measure(Setting::Without, &cast, None).await?;
     let mut depguard = Depguard::start(&world).await?;
     ready(&world, &cast, Setting::Interlocked).await?;
@@ -128,18 +136,19 @@ async fn figures(
     send: impl AsyncFn(usize) -> Outcome<bool>,
 ) -> Outcome<Figures> {
     let before = writes(depguard).await?;
-    let send = &send;
+    let (send, start) = (&send, Instant::now());
     let requests = stream::iter(0..number).map(|request| async move {
         let begun = Instant::now();
         let is_done = send(request).await?;
         Outcome::Ok((begun.elapsed(), is_done))
     });
     let mut results: Vec<_> = Box::pin(requests.buffer_unordered(at_once)).try_collect().await?;
+    let rate = number as f64 / start.elapsed().as_secs_f64();
     results.sort();
     let at = |percent: usize| results.get(results.len() * percent / 100).map_or(Duration::ZERO, |(took, _)| *took);
     let refused = results.iter().filter(|(_, is_done)| !is_done).count();
     let writes = (writes(depguard).await? - before) / number as f64;
-    Ok(Figures { median: at(50), p99: at(99), refused, writes })
+    Ok(Figures { median: at(50), p99: at(99), rate, refused, writes })
 }
 
 /// Returns the number of register writes that the webhook has counted.
@@ -151,10 +160,10 @@ async fn writes(depguard: Option<&Depguard>) -> Outcome<f64> {
 }
 
 fn print(setting: Setting, requests: &str, at_once: usize, figures: &Figures) {
-    let Figures { median, p99, refused, writes } = figures;
+    let Figures { median, p99, rate, refused, writes } = figures;
     let millis = |time: &Duration| time.as_secs_f64() * 1000.0;
     println!(
-        "| {setting:?} | {requests} | {at_once} | {:.1} | {:.1} | {refused} | {writes:.2} |",
+        "| {setting:?} | {requests} | {at_once} | {:.1} | {:.1} | {rate:.0} | {refused} | {writes:.2} |",
         millis(median),
         millis(p99)
     );

@@ -185,23 +185,42 @@ async fn a_path_that_matched_nothing_is_shown_by_coverage() {
     assert_eq!(json["coverage"][1]["references"], 0, "{json}");
 }
 
-/// Objects of other namespaces are read for their names, but what they refer to is not asked for.
+/// A target in another namespace is read, but nobody asked for its own references.
 #[tokio::test]
 async fn coverage_counts_paths_in_the_namespaces_that_were_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let by_labels = "  - {group: '', version: v1, resource: services, selectorRef: {path: .data.labels}}\n";
-    write(folder.path(), "rules.yaml", &format!("{RULE}{by_labels}"));
-    write(folder.path(), "objects.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}}");
-    let elsewhere = map("c", "s").replace("name: \"c\"", "name: c, namespace: elsewhere");
-    let maps = ["a", "b"].map(|name| map(name, "s").replace("metadata: {", "metadata: {namespace: shop, "));
-    write(folder.path(), "maps.yaml", &format!("{elsewhere}{}", maps.concat()));
-    let command = "dangling --coverage -n shop -f DIR/rules.yaml -f DIR/objects.yaml -f DIR/maps.yaml";
+    let rules = "  - {group: '', version: v1, resource: services, selectorRef: {path: .data.labels}}
+  - {group: '', version: v1, resource: secrets, fieldRef: {path: .data.far, namespace: far}}
+---
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: secrets}
+spec:
+  dependent: {group: '', version: v1, kind: Secret, resource: secrets}
+  dependencies: [{group: '', version: v1, resource: serviceaccounts, fieldRef: {path: .data.account}}]
+";
+    write(folder.path(), "rules.yaml", &format!("{RULE}{rules}"));
+    let objects = "\
+{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: shop}, data: {account: a}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: a, namespace: shop}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: far}, data: {account: gone}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: far}, data: {secret: s}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: shop}, data: {secret: s, far: s}}
+";
+    write(folder.path(), "objects.yaml", objects);
+    let command = "dangling --coverage -n shop -f DIR/rules.yaml -f DIR/objects.yaml";
     let wide = ran(folder.path(), command, "wide").await.well();
     assert_eq!(
         wide,
-        "RULE   FIELD         DEPENDENTS   OBJECTS   REFERENCES\n\
-         maps   data.secret   configmaps   2         2\n\
-         maps   data.acount   configmaps   2         0\n"
+        "RULE      FIELD          DEPENDENTS   OBJECTS   REFERENCES\n\
+         maps      data.secret    configmaps   1         1\n\
+         maps      data.acount    configmaps   1         0\n\
+         maps      data.far       configmaps   1         1\n\
+         secrets   data.account   secrets      1         1\n"
     );
 }
 
