@@ -132,14 +132,11 @@ async fn conditions(provider: Result<Workspace>) -> Result<std::result::Result<S
     let rule = provider?.read(RULE).await?;
     let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let text = |c: &Value, field: &str| c[field].as_str().unwrap_or("?").to_owned();
-    let lines = conditions.iter().map(|c| format!("  {}={}", text(c, "type"), text(c, "status")));
     if let Some(c) = conditions.iter().find(|c| c["status"] != "True") {
         return Ok(Err(format!("{} is {}: {}", text(c, "type"), text(c, "status"), text(c, "message"))));
     }
-    match lines.collect::<Vec<_>>() {
-        lines if lines.is_empty() => Ok(Err("the rule has no condition".to_owned())),
-        lines => Ok(Ok(lines.join("\n"))),
-    }
+    let lines: Vec<_> = conditions.iter().map(|c| format!("  {}={}", text(c, "type"), text(c, "status"))).collect();
+    Ok(if lines.is_empty() { Err("the rule has no condition".to_owned()) } else { Ok(lines.join("\n")) })
 }
 
 async fn connect(folder: &TempDir, testbed: &Testbed, workspace: &str, user: &str) -> Result<Connection> {
