@@ -19,6 +19,7 @@ mod parse;
 mod partial_rule;
 mod reference;
 pub(crate) mod reference_constraint;
+mod rule_version;
 pub(crate) mod set;
 
 pub(crate) use checked_rule::Rule;
@@ -27,6 +28,7 @@ pub(crate) use error::RuleError;
 pub use kind_order::KindOrder;
 pub use partial_rule::PartialRule;
 pub use reference::{FieldReference, FixedReference, Place, Reference, ValueSource, When};
+pub use rule_version::RuleVersion;
 
 /// Key of a rule: its name, and in kcp its logical cluster, which is also the logical cluster of the dependents'
 /// APIExport.

@@ -164,20 +164,19 @@ impl Job {
     }
 
     fn is_well(&self, result: &ProbeResult) -> bool {
-        let mut rules = self.probe.rules.iter();
-        rules.all(|(key, (policy, generation, _))| result.of_rule(key, *policy, *generation).is_none())
+        self.probe.rules.iter().all(|(key, expected)| result.of_rule(key, expected).is_none())
     }
 }
 
-/// Notes in the results since when each rule has been found in force, in one generation and by the same registers, without
+/// Notes in the results since when each rule has been found in force, in one version and by the same registers, without
 /// a probe that found anything else. `before` is what the probes before have noted.
 fn steady(jobs: &Jobs, found: &mut ProbeResults, before: &Series, now: Instant) -> Series {
     let mut series = Series::new();
     for (key, result) in found {
         let Some(job) = jobs.get(key) else { continue };
         let mut steady = BTreeMap::new();
-        for (rule, expected @ (policy, generation, _)) in &job.probe.rules {
-            let Some(loaded) = result.in_force(rule, *policy, *generation) else { continue };
+        for (rule, expected) in &job.probe.rules {
+            let Some(loaded) = result.in_force(rule, expected) else { continue };
             let same = before.get(key).filter(|(known, _)| known.get(rule) == Some(expected));
             let since = same.and_then(|(_, before)| before.get(rule));
             let since = since.filter(|(known, _)| *known == loaded).map_or(now, |(_, since)| *since);
@@ -231,7 +230,8 @@ impl Probe {
             if loaded.contains_key(&policy) {
                 continue;
             }
-            let rules: Vec<_> = self.rules.iter().filter(|(_, (of, ..))| *of == policy).map(|(key, _)| key).collect();
+            let rules = self.rules.iter().filter(|(_, rule)| rule.policy == policy);
+            let rules: Vec<_> = rules.map(|(key, _)| key).collect();
             let answer = match Address::from_webhook(webhook, self.instead.as_deref()) {
                 Some(address) => webhook_probe::ask(&address, self.identity.as_deref(), &rules).await,
                 None => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::probe::LoadedRule;
-use depguard_core::rule::RuleKey;
+use depguard_core::rule::{RuleKey, RuleVersion};
 
 use tokio::time::Instant;
 
@@ -26,9 +26,15 @@ pub(crate) const WEBHOOK_UNREACHABLE: &str = "WebhookUnreachable";
 pub(crate) const ORDER: [&str; 6] =
     [CONFIGURATION_CHANGED, CERTIFICATE_INVALID, WEBHOOK_UNREACHABLE, NOT_LOADED, NOT_DISPATCHED, RIGHT_MISSING];
 
-/// Rules that a webhook should decide by, with their policies, generations and UIDs. A rule that was deleted and made again
-/// begins at generation 1, and has another UID.
-pub(crate) type ExpectedRules = BTreeMap<RuleKey, (FailurePolicy, i64, String)>;
+/// Rule that a webhook should decide by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ExpectedRule {
+    pub(crate) policy: FailurePolicy,
+    pub(crate) version: RuleVersion,
+}
+
+/// Rules that a webhook should decide by.
+pub(crate) type ExpectedRules = BTreeMap<RuleKey, ExpectedRule>;
 
 /// Results by configuration.
 pub(crate) type ProbeResults = BTreeMap<ConfigurationKey, Arc<ProbeResult>>;
@@ -61,32 +67,36 @@ impl ProbeResult {
     }
 
     /// Returns the problem that keeps a rule from being in force here; `None` if there is none.
-    pub(crate) fn of_rule(&self, rule: &RuleKey, policy: FailurePolicy, generation: i64) -> Option<Finding> {
+    pub(crate) fn of_rule(&self, rule: &RuleKey, expected: &ExpectedRule) -> Option<Finding> {
         if self.problem.is_some() {
             return self.problem.clone();
         }
-        let loaded = match self.loaded.get(&policy) {
+        let loaded = match self.loaded.get(&expected.policy) {
             None => return Some(Finding::unknown(NOT_ASKED, "depguard has not asked the webhook yet")),
             Some(Err(why)) => return Some(why.clone()),
             Some(Ok(loaded)) => loaded.get(rule),
         };
         let why = match loaded {
-            Some(LoadedRule { generation: loaded, lacks, .. }) if *loaded == generation => {
+            Some(LoadedRule { version, lacks, .. }) if version.may_be(&expected.version) => {
                 let lacks = lacks.as_ref().map(|why| Finding::no(RIGHT_MISSING, why));
                 return self.dispatch.clone().or(lacks);
             }
-            Some(LoadedRule { generation: other, .. }) => {
+            Some(LoadedRule { version: RuleVersion { generation: other, .. }, .. })
+                if *other != expected.version.generation =>
+            {
+                let generation = expected.version.generation;
                 format!("the webhook still uses generation {other} of the rule, not {generation}")
             }
+            Some(_) => "the webhook still uses a rule of this name that was deleted".to_owned(),
             None => "the webhook has not loaded the rule".to_owned(),
         };
         Some(Finding::no(NOT_LOADED, why))
     }
 
-    /// Returns the rule as the webhook has loaded it, if the rule is in force here in this generation.
-    pub(crate) fn in_force(&self, rule: &RuleKey, policy: FailurePolicy, generation: i64) -> Option<LoadedRule> {
-        let loaded = self.loaded.get(&policy)?.as_ref().ok()?.get(rule)?;
-        self.of_rule(rule, policy, generation).is_none().then(|| loaded.clone())
+    /// Returns the rule as the webhook has loaded it, if the rule is in force here in this version.
+    pub(crate) fn in_force(&self, rule: &RuleKey, expected: &ExpectedRule) -> Option<LoadedRule> {
+        let loaded = self.loaded.get(&expected.policy)?.as_ref().ok()?.get(rule)?;
+        self.of_rule(rule, expected).is_none().then(|| loaded.clone())
     }
 
     /// Returns true if a problem may be gone in a moment: a webhook loads rules, and an API server takes up
@@ -108,22 +118,34 @@ mod tests {
         RuleKey { cluster: None, name: name.to_owned() }
     }
 
+    fn version(generation: i64) -> RuleVersion {
+        RuleVersion { uid: Some("1".to_owned()), generation }
+    }
+
+    fn finding(result: &ProbeResult, rule: &str, policy: FailurePolicy, version: RuleVersion) -> Option<Finding> {
+        result.of_rule(&key(rule), &ExpectedRule { policy, version })
+    }
+
     fn reason(result: &ProbeResult, rule: &str, policy: FailurePolicy, generation: i64) -> Option<&'static str> {
-        result.of_rule(&key(rule), policy, generation).map(|finding| finding.reason)
+        finding(result, rule, policy, version(generation)).map(|finding| finding.reason)
     }
 
     #[test]
     fn a_rule_is_in_force_where_it_is_loaded_and_the_webhook_is_asked() {
         let fail = FailurePolicy::Fail;
         let mut result = ProbeResult {
-            loaded: BTreeMap::from([(fail, Ok(Loaded::from([(key("a"), LoadedRule::new(2))])))]),
+            loaded: BTreeMap::from([(fail, Ok(Loaded::from([(key("a"), LoadedRule::new(version(2)))])))]),
             ..ProbeResult::default()
         };
         assert_eq!(reason(&result, "a", fail, 2), None);
         assert_eq!(reason(&result, "a", fail, 3), Some(NOT_LOADED));
         assert_eq!(reason(&result, "b", fail, 2), Some(NOT_LOADED));
+        let made_again = RuleVersion { uid: Some("2".to_owned()), generation: 2 };
+        let made_again = finding(&result, "a", fail, made_again).unwrap();
+        assert_eq!(made_again.reason, NOT_LOADED);
+        assert!(made_again.message.contains("was deleted"), "{}", made_again.message);
         assert_eq!(reason(&result, "a", FailurePolicy::Ignore, 2), Some(NOT_ASKED));
-        let lacking = LoadedRule::new(2).lacking("it may not list as");
+        let lacking = LoadedRule::new(version(2)).lacking("it may not list as");
         let lacking =
             ProbeResult { loaded: [(fail, Ok(Loaded::from([(key("a"), lacking)])))].into(), ..ProbeResult::default() };
         assert_eq!(reason(&lacking, "a", fail, 2), Some(RIGHT_MISSING));

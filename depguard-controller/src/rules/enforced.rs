@@ -91,10 +91,10 @@ pub(crate) fn enforced(
             ),
         ));
     }
+    let expected = rule.expected();
     for key in rule.configurations() {
-        let generation = parsed.generation().unwrap_or_default();
         findings.extend(match probe_results.get(&key) {
-            Some(result) => result.of_rule(&rule.key, parsed.failure_policy(), generation),
+            Some(result) => result.of_rule(&rule.key, &expected),
             None => Some(Finding::unknown(NOT_ASKED, "depguard is asking the webhook whether it has loaded the rule")),
         });
     }

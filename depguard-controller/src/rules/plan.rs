@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use depguard_core::api::FailurePolicy;
 use depguard_core::applicability::RuleGrants;
 use depguard_core::model::GroupResource;
-use depguard_core::rule::{ExportRef, RuleKey};
+use depguard_core::rule::{ExportRef, RuleKey, RuleVersion};
 use depguard_core::{ControlPlane, LogicalCluster, Rule, WorkspacePath};
 use depguard_kcp::{Claims, ReadThrough, WorkspaceLookup, WorkspaceLookups};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_place::InstallPlace;
 use crate::model::reference_configuration::{self, CheckedReferences, ReferringKinds};
 use crate::model::webhook_configuration::{self, Kinds, Step};
-use crate::probe::result::ExpectedRules;
+use crate::probe::result::{ExpectedRule, ExpectedRules};
 use crate::rules::written_rule::{Unusable, WrittenRule, WrittenTarget};
 use crate::runtime::client_config::Clients;
 
@@ -96,11 +96,9 @@ impl Plan<'_> {
     /// Returns the usable rules that each configuration is for, for the configurations that have any.
     pub(crate) fn rules_by_configuration(&self) -> BTreeMap<ConfigurationKey, ExpectedRules> {
         let mut by_key: BTreeMap<_, ExpectedRules> = BTreeMap::new();
-        for (rule, parsed) in self.rules.iter().filter_map(|rule| Some((rule, rule.rule().ok()?))) {
+        for rule in self.rules.iter().filter(|rule| rule.rule().is_ok()) {
             for key in rule.configurations() {
-                let uid = rule.object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
-                let expected = (rule.failure_policy, parsed.generation().unwrap_or_default(), uid);
-                by_key.entry(key).or_default().insert(rule.key.clone(), expected);
+                by_key.entry(key).or_default().insert(rule.key.clone(), rule.expected());
             }
         }
         by_key
@@ -280,6 +278,11 @@ impl RulePlan<'_> {
     /// Returns the rule, or the reason why it can't be used.
     pub(crate) fn rule(&self) -> Result<&Rule, &Unusable> {
         self.written.rule()
+    }
+
+    /// Returns the rule as a webhook should have loaded it.
+    pub(crate) fn expected(&self) -> ExpectedRule {
+        ExpectedRule { policy: self.failure_policy, version: RuleVersion::of(self.object) }
     }
 
     /// Returns the configurations that the rule needs. A key may occur more than once.

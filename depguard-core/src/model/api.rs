@@ -65,9 +65,6 @@ pub struct ObjectMeta {
     /// The object's name.
     #[serde(default)]
     pub name: String,
-    /// Number of changes of `spec`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generation: Option<i64>,
     /// Annotations; in kcp one of them names the logical cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,

@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::model::api;
 use crate::model::names::LogicalCluster;
 use crate::protocol::admission_review::{Operation, Review, ReviewError};
-use crate::rule::RuleKey;
 use crate::rule::set::RuleSet;
+use crate::rule::{RuleKey, RuleVersion};
 
 /// A request to a webhook, which asks for the rules that the webhook has loaded, out of some rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub enum Loaded {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LoadedRule {
-    /// The rule's generation; 0 if it has none.
-    pub generation: i64,
+    /// The rule's version. A webhook that is older than this field tells no UID.
+    pub version: RuleVersion,
     /// The right that the webhook lacks to decide by the rule, as a sentence. `None`: no right is known to be
     /// missing.
     pub lacks: Option<String>,
@@ -53,9 +53,9 @@ pub struct LoadedRule {
 }
 
 impl LoadedRule {
-    /// Creates a rule in this generation, without a missing right, of a webhook that doesn't interlock.
-    pub fn new(generation: i64) -> Self {
-        Self { generation, ..Self::default() }
+    /// Creates a rule in this version, without a missing right, of a webhook that doesn't interlock.
+    pub fn new(version: RuleVersion) -> Self {
+        Self { version, ..Self::default() }
     }
 
     /// Returns the rule, interlocked by this number of registers.
@@ -138,8 +138,8 @@ impl LoadedRulesRequest {
         let (annotation, text) = match rules {
             Ok(rules) => {
                 let loaded = |key: RuleKey| {
-                    let generation = rules.generation_of(&key)?;
-                    let rule = LoadedRule { generation, lacks: lacks.get(&key).cloned(), registers };
+                    let version = rules.version_of(&key)?.clone();
+                    let rule = LoadedRule { version, lacks: lacks.get(&key).cloned(), registers };
                     Some(Entry::new(&key, Some(rule)))
                 };
                 (LOADED, json!(self.rules().filter_map(loaded).collect::<Vec<_>>()).to_string())
@@ -174,7 +174,7 @@ impl LoadedRulesRequest {
 }
 
 /// A rule on the wire.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,6 +182,8 @@ struct Entry {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lacks: Option<String>,
     /// Left out by a webhook that doesn't interlock, or that is older than the interlock.
@@ -192,15 +194,17 @@ struct Entry {
 impl Entry {
     fn new(key: &RuleKey, loaded: Option<LoadedRule>) -> Self {
         let logical_cluster = key.cluster.as_ref().map(ToString::to_string);
-        let entry = Self { logical_cluster, name: key.name.clone(), generation: None, lacks: None, registers: None };
-        let Some(LoadedRule { generation, lacks, registers }) = loaded else { return entry };
+        let entry = Self { logical_cluster, name: key.name.clone(), ..Self::default() };
+        let Some(LoadedRule { version: RuleVersion { uid, generation }, lacks, registers }) = loaded else {
+            return entry;
+        };
         let registers = Some(registers).filter(|registers| *registers > 0);
-        Self { generation: Some(generation), lacks, registers, ..entry }
+        Self { generation: Some(generation), uid, lacks, registers, ..entry }
     }
 
     fn rule(&self) -> LoadedRule {
         LoadedRule {
-            generation: self.generation.unwrap_or_default(),
+            version: RuleVersion { uid: self.uid.clone(), generation: self.generation.unwrap_or_default() },
             lacks: self.lacks.clone(),
             registers: self.registers.unwrap_or_default(),
         }
@@ -254,7 +258,7 @@ mod tests {
 
     fn rule(cluster: &str, name: &str, generation: i64, path: &str) -> Value {
         json!({
-            "metadata": {"name": name, "generation": generation, "annotations": {"kcp.io/cluster": cluster}},
+            "metadata": {"name": name, "uid": format!("uid of {name}"), "generation": generation, "annotations": {"kcp.io/cluster": cluster}},
             "spec": {
                 "dependent": {"apiExportName": "c.example.com", "group": "c.example.com", "version": "v1", "kind": "A", "resource": "as"},
                 "dependencies": [{"group": "n.example.com", "version": "v1", "resource": "bs", "fieldRef": {"path": path},
@@ -273,12 +277,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_is_told_with_its_generation_also_of_rules_that_cannot_be_used() {
+    fn what_is_loaded_is_told_with_its_version_also_of_rules_that_cannot_be_used() {
         let objects =
             [rule("a1", "one", 3, ".spec.b"), rule("a1", "broken", 5, "not a path"), rule("b1", "one", 7, ".spec.b")];
         let rules = RuleSet::load(ControlPlane::Kcp, &objects);
         let keys = [key(Some("a1"), "one"), key(Some("a1"), "broken"), key(Some("a1"), "absent"), key(None, "one")];
-        let expected = [(keys[0].clone(), LoadedRule::new(3)), (keys[1].clone(), LoadedRule::new(5))];
+        let loaded = |key: &RuleKey, generation| {
+            let uid = Some(format!("uid of {}", key.name));
+            (key.clone(), LoadedRule::new(RuleVersion { uid, generation }))
+        };
+        let expected = [loaded(&keys[0], 3), loaded(&keys[1], 5)];
         assert_eq!(ask(&LoadedRulesRequest::new("u", &keys), Ok(&rules)), Loaded::Rules(expected.clone().into()));
         let request = LoadedRulesRequest::new("u", &keys);
         let lacks = [(keys[0].clone(), "list as".to_owned()), (keys[2].clone(), "list bs".to_owned())].into();
@@ -292,18 +300,18 @@ mod tests {
         let rules = RuleSet::load(ControlPlane::Kcp, &[rule("a1", "one", 3, ".spec.b")]);
         let key = key(Some("a1"), "one");
         let request = LoadedRulesRequest::new("u", [&key]);
-        let registers = |answer: &[u8]| match request.read(answer).unwrap() {
-            Loaded::Rules(rules) => rules[&key].registers,
+        let read = |answer: &[u8]| match request.read(answer).unwrap() {
+            Loaded::Rules(rules) => rules[&key].clone(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(registers(&request.answer(Ok(&rules), &BTreeMap::new(), 16)), 16);
+        assert_eq!(read(&request.answer(Ok(&rules), &BTreeMap::new(), 16)).registers, 16);
         let without = request.answer(Ok(&rules), &BTreeMap::new(), 0);
-        assert_eq!(registers(&without), 0);
+        assert_eq!(read(&without).registers, 0);
         assert!(!String::from_utf8(without).unwrap().contains("registers"), "an older controller reads this");
         // What an older webhook says.
         let loaded = json!([{"logicalCluster": "a1", "name": "one", "generation": 3}]).to_string();
         let old = json!({"response": {"uid": "u", "auditAnnotations": {"loaded": loaded}}});
-        assert_eq!(registers(old.to_string().as_bytes()), 0);
+        assert_eq!(read(old.to_string().as_bytes()), LoadedRule::new(RuleVersion { uid: None, generation: 3 }));
     }
 
     #[test]

@@ -10,7 +10,6 @@ use crate::model::control_plane::ControlPlane;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub(super) key: RuleKey,
-    pub(super) generation: Option<i64>,
     pub(super) failure_policy: FailurePolicy,
     pub(super) dependent: Dependent,
     pub(super) edges: Vec<Edge>,
@@ -28,11 +27,6 @@ impl Rule {
     /// Returns the rule's key.
     pub fn key(&self) -> &RuleKey {
         &self.key
-    }
-
-    /// Returns the generation of `spec` that was parsed, if the API server counts generations.
-    pub fn generation(&self) -> Option<i64> {
-        self.generation
     }
 
     /// Returns the outcome if the rule can't be evaluated.
@@ -53,7 +47,7 @@ impl Rule {
     /// Returns true if `other_edge` of `other` has no effect beside `edge` of this rule: the same reference counts in at
     /// least the same cases, and the outcome is at least as strict. Both edges must be between the same kinds.
     pub fn covers(&self, edge: &Edge, other: &Self, other_edge: &Edge) -> bool {
-        let Self { key: _, generation: _, failure_policy, dependent, edges: _ } = self;
+        let Self { key: _, failure_policy, dependent, edges: _ } = self;
         let Dependent { export: _, gvr: _, kind: _, selector } = dependent;
         // A message is no effect: the covering edge has one of its own.
         let Edge { index: _, target: _, reference, when, on_delete, owned_dependents, on_missing, message: _ } = edge;

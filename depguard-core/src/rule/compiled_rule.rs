@@ -10,7 +10,7 @@ use crate::model::control_plane::ControlPlane;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::rule::partial_rule::PartialRule;
 use crate::rule::reference_constraint::{ConstraintState, ReferenceConstraint};
-use crate::rule::{Rule, RuleError, RuleKey};
+use crate::rule::{Rule, RuleError, RuleKey, RuleVersion};
 
 /// A rule that was read, usable or not. Clones share the data.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct CompiledRule(Arc<Parts>);
 struct Parts {
     /// `None`: the kind of the dependents is unknown, so the rule has no effect.
     key: Option<RuleKey>,
-    generation: i64,
+    version: RuleVersion,
     broken: bool,
     edges: Vec<Arc<CompiledEdge>>,
     /// Constraint on the references of the dependents; `None` if the rule looks for no target.
@@ -32,7 +32,7 @@ impl CompiledRule {
     /// applied.
     pub fn read(control_plane: ControlPlane, object: &Value) -> Self {
         match Rule::parse(control_plane, object) {
-            Ok(rule) => Self::usable(rule),
+            Ok(rule) => Self::usable(rule, RuleVersion::of(object)),
             Err(error) => Self::broken(control_plane, object, &error),
         }
     }
@@ -40,9 +40,9 @@ impl CompiledRule {
     /// Reads only the kinds of a DependencyRule that can't be used. The rule refuses wherever it would have applied,
     /// and the refusal contains `error`.
     pub fn broken(control_plane: ControlPlane, object: &Value, error: &RuleError) -> Self {
-        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let version = RuleVersion::of(object);
         let Some(partial) = PartialRule::read(control_plane, object) else {
-            let parts = Parts { key: None, generation, broken: true, edges: Vec::new(), constraint: None };
+            let parts = Parts { key: None, version, broken: true, edges: Vec::new(), constraint: None };
             return Self(Arc::new(parts));
         };
         let constraint = (partial.on_missing != OnMissing::Ignore).then(|| ReferenceConstraint {
@@ -67,25 +67,24 @@ impl CompiledRule {
         });
         let edges = edges.collect();
         let constraint = constraint.map(Arc::new);
-        Self(Arc::new(Parts { key: Some(partial.key), generation, broken: true, edges, constraint }))
+        Self(Arc::new(Parts { key: Some(partial.key), version, broken: true, edges, constraint }))
     }
 
-    fn usable(mut rule: Rule) -> Self {
+    fn usable(mut rule: Rule, version: RuleVersion) -> Self {
         let dependent = Arc::new(rule.dependent().clone());
         let edges = rule.take_edges();
         let edges = edges.into_iter().map(|edge| Arc::new(CompiledEdge::new(&rule, &dependent, edge)));
         let edges: Vec<_> = edges.collect();
-        let generation = rule.generation().unwrap_or_default();
         let constraint = ReferenceConstraint::from_edges(&edges).map(Arc::new);
-        Self(Arc::new(Parts { key: Some(rule.key().clone()), generation, broken: false, edges, constraint }))
+        Self(Arc::new(Parts { key: Some(rule.key().clone()), version, broken: false, edges, constraint }))
     }
 
     pub(super) fn key(&self) -> Option<&RuleKey> {
         self.0.key.as_ref()
     }
 
-    pub(super) fn generation(&self) -> i64 {
-        self.0.generation
+    pub(super) fn version(&self) -> &RuleVersion {
+        &self.0.version
     }
 
     /// Returns true if the rule can't be used.

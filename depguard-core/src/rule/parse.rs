@@ -39,7 +39,6 @@ pub(super) fn rule(control_plane: ControlPlane, object: &Value) -> Result<Rule, 
         .collect::<Result<_, _>>()?;
     Ok(Rule {
         key,
-        generation: wire.metadata.generation,
         failure_policy: failure_policy.unwrap_or_default(),
         dependent: dependent(control_plane, holder)?,
         edges,

@@ -12,7 +12,7 @@ use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::compiled_rule::CompiledRule;
 use crate::rule::cycles::Graph;
 use crate::rule::reference_constraint::ReferenceConstraint;
-use crate::rule::{ExportRef, Rule, RuleError, RuleKey};
+use crate::rule::{ExportRef, Rule, RuleError, RuleKey, RuleVersion};
 
 /// The rules in force. A new set is built when a rule changes; sharing a set behind an `Arc` is cheap.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct RuleSet {
     graph: Arc<Graph>,
     /// Cycles of edges that refuse dangling references.
     constraint_graph: Arc<Graph>,
-    generations: HashMap<RuleKey, i64>,
+    versions: HashMap<RuleKey, RuleVersion>,
     broken: usize,
 }
 
@@ -60,7 +60,7 @@ impl RuleSet {
             constraints: HashMap::new(),
             graph: Arc::default(),
             constraint_graph: Arc::default(),
-            generations: HashMap::new(),
+            versions: HashMap::new(),
             broken: 0,
         };
         for rule in rules {
@@ -87,7 +87,7 @@ impl RuleSet {
 
     /// Returns the number of loaded rules.
     pub fn rules(&self) -> usize {
-        self.generations.len()
+        self.versions.len()
     }
 
     /// Returns the number of rules that can't be used, and that refuse where they apply.
@@ -95,10 +95,9 @@ impl RuleSet {
         self.broken
     }
 
-    /// Returns the generation in which a rule was loaded, usable or not; 0 if it has none. `None`: the rule was not
-    /// loaded.
-    pub(crate) fn generation_of(&self, rule: &RuleKey) -> Option<i64> {
-        self.generations.get(rule).copied()
+    /// Returns the version in which a rule was loaded, usable or not. `None`: the rule was not loaded.
+    pub(crate) fn version_of(&self, rule: &RuleKey) -> Option<&RuleVersion> {
+        self.versions.get(rule)
     }
 
     /// Returns the set without the edges to targets of APIExports whose providers don't accept them. `accepted`
@@ -175,7 +174,7 @@ impl RuleSet {
 
     fn insert(&mut self, rule: &CompiledRule) {
         let Some(key) = rule.key() else { return };
-        self.generations.insert(key.clone(), rule.generation());
+        self.versions.insert(key.clone(), rule.version().clone());
         self.broken += usize::from(rule.is_broken());
         for edge in rule.edges() {
             let resources = self.edges.entry(edge.target.group.as_str().to_owned()).or_default();

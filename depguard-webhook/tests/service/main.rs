@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use depguard_core::probe::{Loaded, LoadedRule, LoadedRulesRequest, dispatch_canary};
-use depguard_core::rule::RuleKey;
+use depguard_core::rule::{RuleKey, RuleVersion};
 use depguard_core::{ControlPlane, OverridePolicy, Query, RuleSet, Workspaces};
 use depguard_webhook::{ApiReader, Fetched, ReviewService, Rules};
 use futures::future::BoxFuture;
@@ -389,9 +389,11 @@ async fn a_controller_is_told_which_rules_are_in_force() {
     };
     let mut rule = rule();
     rule["metadata"]["generation"] = json!(4);
+    rule["metadata"]["uid"] = json!("7");
+    let version = RuleVersion::of(&rule);
     for path in ["/validate", "/validate/ignore"] {
         let said = ask(loaded(std::slice::from_ref(&rule)), path).await;
-        assert_eq!(said, Loaded::Rules([(known.clone(), LoadedRule::new(4))].into()), "{path}");
+        assert_eq!(said, Loaded::Rules([(known.clone(), LoadedRule::new(version.clone()))].into()), "{path}");
     }
     let said = ask(Rules::not_loaded_yet("the webhook is loading the rules"), "/validate").await;
     assert_eq!(said, Loaded::NotLoaded("the webhook is loading the rules".to_owned()));

@@ -1,11 +1,12 @@
 use depguard_core::ControlPlane;
 use depguard_core::api::FailurePolicy;
 use depguard_core::probe::LoadedRule;
-use depguard_core::rule::RuleKey;
+use depguard_core::rule::{RuleKey, RuleVersion};
 use depguard_kcp::{ConnectOptions, Connection};
 use serde_json::json;
 
 use super::*;
+use crate::probe::result::ExpectedRule;
 
 /// Returns an endpoint at which no API server listens.
 async fn nowhere() -> Endpoint {
@@ -29,16 +30,22 @@ fn jobs(endpoint: &Endpoint, rule: &str) -> Jobs {
 
 fn jobs_of_uid(endpoint: &Endpoint, rule: &str, uid: &str) -> Jobs {
     let key = RuleKey { cluster: None, name: rule.to_owned() };
+    let version = RuleVersion { uid: Some(uid.to_owned()), generation: 1 };
     let job = Job::new(Probe {
         side: Side::Targets,
         desired: json!({}),
         endpoint: endpoint.clone(),
-        rules: BTreeMap::from([(key, (FailurePolicy::Fail, 1, uid.to_owned()))]),
+        rules: BTreeMap::from([(key, ExpectedRule { policy: FailurePolicy::Fail, version })]),
         own_namespace: None,
         instead: None,
         identity: None,
     });
     Jobs::from([(ConfigurationKey::new(None, Side::Targets), Arc::new(job))])
+}
+
+/// Returns what a webhook says of the first generation of a rule if it is too old to tell UIDs.
+fn of_an_older_webhook() -> RuleVersion {
+    RuleVersion { uid: None, generation: 1 }
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +70,7 @@ async fn a_series_of_probes_is_broken_by_each_probe_that_finds_something_else() 
     let begun = Instant::now();
     let (mut series, mut since) = (Series::new(), Vec::new());
     let in_force = |registers| {
-        let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(1).interlocked_by(registers))]);
+        let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(of_an_older_webhook()).interlocked_by(registers))]);
         ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(loaded))]), ..ProbeResult::default() }
     };
     let away = ProbeResult::of_problem(Finding::no(NOT_DISPATCHED, "away"));
@@ -90,10 +97,10 @@ async fn a_rule_that_was_made_again_begins_a_series_of_its_own() {
     let rule = RuleKey { cluster: None, name: "a".to_owned() };
     let key = ConfigurationKey::new(None, Side::Targets);
     let begun = Instant::now();
-    let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(1).interlocked_by(4))]);
+    let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(of_an_older_webhook()).interlocked_by(4))]);
     let result = ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(loaded))]), ..ProbeResult::default() };
     let (mut series, mut since) = (Series::new(), Vec::new());
-    // Both have generation 1, and the webhook tells no UID.
+    // Both have generation 1, and this webhook tells no UID.
     for (second, uid) in [(0, "1"), (1, "1"), (2, "2"), (3, "2")] {
         let jobs = jobs_of_uid(&endpoint, "a", uid);
         let mut found = ProbeResults::from([(key.clone(), Arc::new(result.clone()))]);

@@ -151,9 +151,10 @@ fn in_force(rules: &ExpectedRules, registers: Option<&(u16, Instant)>) -> ProbeR
     let mut loaded =
         BTreeMap::from([FailurePolicy::Fail, FailurePolicy::Ignore].map(|policy| (policy, Ok(BTreeMap::new()))));
     let mut steady = BTreeMap::new();
-    for (key, (policy, generation, _)) in rules {
-        let rule = LoadedRule::new(*generation).interlocked_by(registers.map_or(0, |(registers, _)| *registers));
-        if let Some(Ok(loaded)) = loaded.get_mut(policy) {
+    for (key, expected) in rules {
+        let number = registers.map_or(0, |(registers, _)| *registers);
+        let rule = LoadedRule::new(expected.version.clone()).interlocked_by(number);
+        if let Some(Ok(loaded)) = loaded.get_mut(&expected.policy) {
             loaded.insert(key.clone(), rule.clone());
         }
         if let Some((_, since)) = registers {
