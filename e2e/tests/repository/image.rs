@@ -59,7 +59,7 @@ fn the_image_has_the_chart_s_user_and_the_tested_rust() {
 #[test]
 fn the_release_runs_the_image_that_it_hands_out() {
     let [build, test, upload] =
-        [".ci/image dist", ".ci/image-test dist/", "name: image"].map(|step| RELEASE.find(step).unwrap());
+        [".ci/image \"$TARGET\" dist", ".ci/image-test dist/", "name: image-"].map(|step| RELEASE.find(step).unwrap());
     assert!(build < test && test < upload);
     assert!(RELEASE.contains("needs: [archive, crates, image]"));
 }
