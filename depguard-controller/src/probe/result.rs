@@ -76,19 +76,18 @@ impl ProbeResult {
             Some(Err(why)) => return Some(why.clone()),
             Some(Ok(loaded)) => loaded.get(rule),
         };
-        let why = match loaded {
-            Some(LoadedRule { version, lacks, .. }) if version.may_be(&expected.version) => {
-                let lacks = lacks.as_ref().map(|why| Finding::no(RIGHT_MISSING, why));
-                return self.dispatch.clone().or(lacks);
-            }
-            Some(LoadedRule { version: RuleVersion { generation: other, .. }, .. })
-                if *other != expected.version.generation =>
-            {
-                let generation = expected.version.generation;
-                format!("the webhook still uses generation {other} of the rule, not {generation}")
-            }
-            Some(_) => "the webhook still uses a rule of this name that was deleted".to_owned(),
-            None => "the webhook has not loaded the rule".to_owned(),
+        let Some(LoadedRule { version, lacks, .. }) = loaded else {
+            return Some(Finding::no(NOT_LOADED, "the webhook has not loaded the rule"));
+        };
+        if version.may_be(&expected.version) {
+            let lacks = lacks.as_ref().map(|why| Finding::no(RIGHT_MISSING, why));
+            return self.dispatch.clone().or(lacks);
+        }
+        let (other, generation) = (version.generation, expected.version.generation);
+        let why = if other == generation {
+            "the webhook still uses a rule of this name that was deleted".to_owned()
+        } else {
+            format!("the webhook still uses generation {other} of the rule, not {generation}")
         };
         Some(Finding::no(NOT_LOADED, why))
     }
