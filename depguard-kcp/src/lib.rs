@@ -87,7 +87,7 @@ pub use crate::tenancy::shard_hosts::ShardHosts;
 pub use crate::tenancy::virtual_workspaces::{VirtualWorkspace, VirtualWorkspaceError, VirtualWorkspaces};
 pub use crate::tenancy::workspace_cache::{Claims, WorkspaceLookups};
 pub use crate::tenancy::workspace_paths::{BoundWorkspaces, WorkspaceLookup};
-pub use crate::watch::latest::latest;
+pub use crate::watch::channel::{latest, send_if_new};
 pub use crate::watch::metadata::{Metadata, MetadataEvent, OwnerReference, WatchEvent, WatchFailure, WatchScope};
 pub use crate::watch::reflector::{
     Allowance, Derived, Failure, ObjectKey, Readiness, Reflector, ReflectorOptions, Snapshot, Tenant, Watched,

@@ -1,3 +1,3 @@
-pub(crate) mod latest;
+pub(crate) mod channel;
 pub(crate) mod metadata;
 pub(crate) mod reflector;

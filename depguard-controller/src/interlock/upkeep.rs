@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use depguard_core::interlock::{Buckets, Register, RegisterName};
-use depguard_kcp::{ApiError, Endpoint};
+use depguard_kcp::{ApiError, Endpoint, send_if_new};
 use futures::{StreamExt, stream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::interlock::inspection::{Inspector, Report, Write};
 use crate::interlock::readiness::{InterlockState, RegisterReadiness};
-use crate::leader::uninstall_watch::set;
 use crate::leader::write_permit::WritePermit;
 use crate::runtime::apply::own_endpoint;
 use crate::runtime::metrics::RegisterFigures;
@@ -87,7 +86,7 @@ impl RegisterUpkeep {
     fn forget(&mut self) {
         self.inspector = Inspector::new(self.wait);
         self.context.metrics.registers(RegisterFigures::default());
-        set(&self.readiness, RegisterReadiness::not_looked());
+        send_if_new(&self.readiness, RegisterReadiness::not_looked());
     }
 
     /// Reads each register, writes those that need it, and tells if all are open.
@@ -125,7 +124,7 @@ impl RegisterUpkeep {
             (None, RegisterReadiness::Open { since }) if is_unbroken => RegisterReadiness::Open { since },
             (None, _) => RegisterReadiness::Open { since: Instant::now() },
         };
-        set(&self.readiness, now);
+        send_if_new(&self.readiness, now);
     }
 
     /// Writes the registers, each by the version that was read, and returns the number of marks that were taken away. A

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use depguard_kcp::latest;
+use depguard_kcp::{latest, send_if_new};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -78,11 +78,11 @@ pub(crate) async fn watch_uninstall<L: Future<Output = Result<bool, String>>>(
             Ok(false) => {
                 bearable = sent + MAX_LOOK_AGE;
                 looks.last.send_replace(Some(sent));
-                set(withheld, None);
+                send_if_new(withheld, None);
                 sent + REPEAT
             }
             Ok(true) => {
-                set(withheld, Some(UNINSTALLING.to_owned()));
+                send_if_new(withheld, Some(UNINSTALLING.to_owned()));
                 sent + MAX_LOOK_AGE
             }
             Err(why) if Instant::now() < bearable => {
@@ -91,7 +91,10 @@ pub(crate) async fn watch_uninstall<L: Future<Output = Result<bool, String>>>(
             }
             Err(why) => {
                 if withheld.borrow().as_deref() != Some(UNINSTALLING) {
-                    set(withheld, Some(format!("could not find out whether depguard is being uninstalled: {why}")));
+                    send_if_new(
+                        withheld,
+                        Some(format!("could not find out whether depguard is being uninstalled: {why}")),
+                    );
                 }
                 sent + MAX_LOOK_AGE
             }
@@ -109,15 +112,6 @@ pub(crate) async fn watch_uninstall<L: Future<Output = Result<bool, String>>>(
         // No round writes by an older look: a round that began just now waits for the next one.
         bearable = Instant::now() + MAX_LOOK_AGE;
     }
-}
-
-/// Changes the value of a channel, and wakes its readers only if the value is another.
-pub(crate) fn set<T: PartialEq>(channel: &watch::Sender<T>, now: T) {
-    channel.send_if_modified(|known| {
-        let news = *known != now;
-        *known = now;
-        news
-    });
 }
 
 #[cfg(test)]

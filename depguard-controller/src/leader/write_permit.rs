@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use depguard_kcp::{ApiError, Endpoint, latest};
+use depguard_kcp::{ApiError, Endpoint, latest, send_if_new};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::leader::election::{Candidate, Timing};
 use crate::leader::lease::Lease;
-use crate::leader::uninstall_watch::{Looks, set, watch_uninstall};
+use crate::leader::uninstall_watch::{Looks, watch_uninstall};
 
 /// Time for which an uninstall keeps controllers from writing after it last renewed its Lease.
 pub(crate) const UNINSTALL_MARK_FRESH: Duration = Duration::from_secs(120);
@@ -115,7 +115,7 @@ impl WritePermitSource {
                     None => latest(&mut write_permit),
                     Some(why) => WritePermit::Withheld(why),
                 };
-                set(permit, now);
+                send_if_new(permit, now);
                 tokio::select! {
                     Ok(()) = marked.changed() => {}
                     Ok(()) = write_permit.changed() => {}
@@ -165,13 +165,13 @@ async fn run_election(lease: &Lease, candidate: &mut Candidate, timing: Timing, 
             Some(until) if until > Instant::now() => timeout_at(until, attempt(candidate)).await,
             _ => Ok(attempt(candidate).await),
         };
-        set(
+        send_if_new(
             tell,
             write_permit(candidate, tried.unwrap_or_else(|_| Err("the Lease was not renewed in time".to_owned()))),
         );
         if let Some(until) = candidate.acts_until().filter(|until| *until < next) {
             sleep_until(until).await;
-            set(tell, write_permit(candidate, Err("the Lease was not renewed in time".to_owned())));
+            send_if_new(tell, write_permit(candidate, Err("the Lease was not renewed in time".to_owned())));
         }
         sleep_until(next).await;
     }

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::probe::dispatch_canary;
-use depguard_kcp::{Endpoint, latest};
+use depguard_kcp::{Endpoint, latest, send_if_new};
 use futures::{StreamExt, stream};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::leader::uninstall_watch::set;
 use crate::model::condition::Finding;
 use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::webhook_configuration;
@@ -140,7 +139,7 @@ impl Prober {
             steady = self::steady(&jobs, &mut found, &steady, Instant::now());
             let well = jobs.iter().all(|(key, job)| found.get(key).is_some_and(|result| job.is_well(result)));
             if well || changed.elapsed() >= SETTLING || found.values().all(|result| !result.may_settle()) {
-                set(&self.results, found);
+                send_if_new(&self.results, found);
             }
             let next = if well { self.pause } else { pause.min(self.pause) };
             tokio::select! {

@@ -8,7 +8,7 @@ use depguard_core::api::OnMissing;
 use depguard_core::lookup::ReferenceReader;
 use depguard_core::rule::{Edge, Reference};
 use depguard_core::{ControlPlane, GroupVersionResource, Rule};
-use depguard_kcp::{Derived, WatchScope, Watched, latest};
+use depguard_kcp::{Derived, WatchScope, Watched, latest, send_if_new};
 use futures::StreamExt;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
@@ -70,13 +70,7 @@ impl References {
                 }
             };
             if let Some(counts) = counts {
-                self.counts.send_if_modified(|known| {
-                    let is_news = **known != counts;
-                    if is_news {
-                        *known = Arc::new(counts);
-                    }
-                    is_news
-                });
+                send_if_new(&self.counts, Arc::new(counts));
             }
             if !self.wait().await {
                 return;

@@ -9,7 +9,7 @@ use depguard_core::rule::CompiledRule;
 use depguard_core::{ControlPlane, ExportName, RuleSet, Workspaces};
 use depguard_kcp::{
     Allowance, BoundWorkspaces, Claims, Connection, Derived, Failure, Reflector, ReflectorOptions, Snapshot, Tenant,
-    Watched, WatchedObject, WorkspaceLookups, latest,
+    Watched, WatchedObject, WorkspaceLookups, latest, send_if_new,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -176,13 +176,7 @@ impl RuleWatcher {
         let Ok((compiled, loaded, claims)) = made.await else { return false };
         self.compiled = compiled;
         self.rules.put(loaded);
-        self.asked.send_if_modified(|asked| {
-            let news = *asked != claims;
-            if news {
-                *asked = claims;
-            }
-            news
-        });
+        send_if_new(&self.asked, claims);
         true
     }
 }
