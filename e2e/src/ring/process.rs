@@ -2,15 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::process::{self, Pid, Signal, WaitId, WaitIdOptions};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::outcome::{Outcome, Stop};
+use crate::outcome::{Outcome, Stop, ensure};
 
 /// Server processes and the folder they write to. Dropping this ends the processes, the last started first; so does a
 /// signal to the test.
@@ -86,21 +88,25 @@ impl Processes {
             .map_err(|error| Stop::Failed(format!("cannot start `{name}`: {error}")))
     }
 
-    /// Suspends the process with this name: the kernel still accepts connections for the process, and nobody answers.
+    /// Suspends the process with this name: the kernel still accepts connections for the process, and nobody answers. Waits
+    /// until each of its threads stands still: on a busy machine some go on for a while after the signal.
     pub(super) fn suspend(&self, name: &str) -> Outcome {
-        self.signal(name, "-STOP")
+        let pid = self.signal(name, Signal::STOP)?;
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let status = process::waitid(WaitId::Pid(pid), options).map_err(io::Error::from)?;
+        ensure(status.is_some_and(|status| status.stopped()), || format!("`{name}` ended instead of standing still"))
     }
 
     /// Resumes a suspended process.
     pub(super) fn resume(&self, name: &str) -> Outcome {
-        self.signal(name, "-CONT")
+        self.signal(name, Signal::CONT).map(drop)
     }
 
-    fn signal(&self, name: &str, signal: &str) -> Outcome {
+    fn signal(&self, name: &str, signal: Signal) -> Outcome<Pid> {
         let mut children = lock(&self.children);
-        let child = &find(&mut children, name)?.child;
-        let status = Command::new("kill").args([signal, &child.id().to_string()]).status()?;
-        if status.success() { Ok(()) } else { Err(Stop::Failed(format!("kill {signal} of `{name}`: {status}"))) }
+        let pid = Pid::from_child(&find(&mut children, name)?.child);
+        process::kill_process(pid, signal).map_err(io::Error::from)?;
+        Ok(pid)
     }
 
     /// Kills the process with this name, as a crash would.
