@@ -57,9 +57,10 @@ pub struct LeftOut {
 
 impl RulePack {
     /// All packs, in the order in which they are listed.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         kubernetes::workloads::PACK,
         kubernetes::cluster::PACK,
+        kubernetes::since_1_34::PACK,
         kcp::PACK,
         argo_cd::PACK,
         artifact_conduit::PACK,

@@ -216,6 +216,19 @@ impl World {
         self.mode == Mode::Control
     }
 
+    /// Returns the minor version of the server's Kubernetes, such as 36 for 1.36.
+    pub async fn minor_version(&self) -> Outcome<u32> {
+        let version = self.admin.get("/version").await?.ok()?;
+        let minor = version["gitVersion"].as_str().and_then(|version| version.split('.').nth(1)?.parse().ok());
+        minor.ok_or_else(|| Stop::Failed(format!("the server tells no version: {version}")))
+    }
+
+    /// Skips the scenario on a server with an older minor version of Kubernetes than this, for this reason.
+    pub async fn needs_minor_version(&self, needed: u32, reason: &str) -> Outcome {
+        let found = self.minor_version().await?;
+        if found >= needed { Ok(()) } else { Err(Stop::Skipped(format!("Kubernetes 1.{found}: {reason}"))) }
+    }
+
     /// Returns the time to wait for a state that takes its time.
     pub fn patience(&self) -> Duration {
         self.terms.patience.unwrap_or_else(|| self.ring.patience())

@@ -133,7 +133,7 @@ pub(crate) struct GroupSpec {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "!has(self.selector) || (!has(self.names) && !has(self.namespace))",
+    "rule": "!has(self.selector) || (!has(self.names) && !has(self.__namespace__))",
     "message": "a selector, or names and namespace: write one or the other",
 }]))]
 struct ChildResource {

@@ -98,6 +98,8 @@ pub(super) const PACK: RulePack = RulePack {
          images.",
         "virt-operator serves VirtualMachinePools in v1beta1 only in newer releases; leave the rule of pools out \
          before.",
+        "The references to ResourceClaims and ResourceClaimTemplates need resource.k8s.io/v1, and so Kubernetes 1.34; \
+         leave them out before.",
     ],
     held_against: "KubeVirt's published validations, commit d923fdb8 (2026-08-22), and CDI's definitions, commit \
                    c07cdb6f (2026-08-20), by hand; not held against the definitions of an installed KubeVirt",

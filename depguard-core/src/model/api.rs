@@ -276,7 +276,7 @@ pub struct ExportRef {
 /// the dependent's own namespace is meant.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = [
-    {"rule": "!has(self.namespace) || (!has(self.namespacePath) && !has(self.namespacePattern))",
+    {"rule": "!has(self.__namespace__) || (!has(self.namespacePath) && !has(self.namespacePattern))",
      "message": "write namespace, or namespacePath and namespacePattern"},
     {"rule": "!has(self.replacement) || has(self.pattern)", "message": "replacement needs a pattern"},
     {"rule": "has(self.path) != has(self.value)", "message": "write exactly one of path and value"},

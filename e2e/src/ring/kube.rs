@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::process::Command;
 
 use depguard_testbed::lasting_port;
 use rcgen::KeyPair;
@@ -9,7 +10,7 @@ use rcgen::KeyPair;
 use super::process::Processes;
 use super::{Access, Ring, Servers};
 use crate::certificate::Authority;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, ensure};
 use crate::selection::RingKind;
 
 // A controller manager without --use-service-account-credentials does everything as one user. That user needs every
@@ -24,6 +25,9 @@ pub(super) const TEARDOWN: &str = "namespace,garbagecollector,clusterrole-aggreg
 /// Controllers of [`TEARDOWN`], and the controllers that make pods of Deployments and Jobs, and EndpointSlices of pods.
 pub(super) const WORKLOADS: &str =
     "namespace,garbagecollector,clusterrole-aggregation,serviceaccount,deployment,replicaset,job,endpointslice";
+
+/// Feature gates of the kinds whose selectable fields a test compares with the API server's.
+const GATES: [&str; 2] = ["ClusterTrustBundle", "PodCertificateRequest"];
 
 /// Log of the requests about locks.
 pub(super) const AUDIT_LOG: &str = "audit.log";
@@ -43,8 +47,9 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
 
     let etcd = start_etcd(&mut servers, &programs.join("etcd"))?;
     let port = lasting_port(Ipv4Addr::LOCALHOST)?;
+    let api_server = programs.join("kube-apiserver");
     servers.spawn(
-        &programs.join("kube-apiserver"),
+        &api_server,
         &[
             format!("--etcd-servers={etcd}"),
             "--bind-address=127.0.0.1".to_owned(),
@@ -61,8 +66,7 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
             // On these loopback addresses, a test can play the network's part and listen at a Service's address.
             "--service-cluster-ip-range=127.96.0.0/16".to_owned(),
             "--watch-cache=true".to_owned(),
-            // For the fields by which the API server selects objects of these kinds.
-            "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true".to_owned(),
+            format!("--feature-gates={}", feature_gates(&api_server)?),
             "--runtime-config=certificates.k8s.io/v1beta1=true".to_owned(),
             "--audit-policy-file=audit-policy.json".to_owned(),
             format!("--audit-log-path={AUDIT_LOG}"),
@@ -78,6 +82,16 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
         start_controllers(&mut ring, &manager, controllers)?;
     }
     Ok(ring)
+}
+
+/// Returns the value of `--feature-gates` with those of [`GATES`] that this release of the program knows: it refuses to
+/// start with another.
+fn feature_gates(api_server: &Path) -> Outcome<String> {
+    let help = Command::new(api_server).arg("--help").output()?;
+    ensure(help.status.success(), || format!("`{} --help` failed: {}", api_server.display(), help.status))?;
+    let help = String::from_utf8_lossy(&help.stdout);
+    let known = GATES.into_iter().map(|gate| format!("{gate}=true")).filter(|gate| help.contains(&format!("{gate}|")));
+    Ok(known.collect::<Vec<_>>().join(","))
 }
 
 fn start_controllers(ring: &mut Ring, manager: &Path, controllers: &str) -> Outcome {

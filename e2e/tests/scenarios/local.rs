@@ -51,6 +51,33 @@ pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
     consumer.api.delete(&used).await?.ok().map(drop)
 }
 
+/// Checks that the API server serves all kinds and fields that the ready-made rules about Kubernetes' own kinds name.
+pub(crate) async fn fits_kubernetes(world: Arc<World>) -> Outcome {
+    let place = world.compute().await?;
+    let _depguard = Depguard::start(&world).await?;
+    let mut names = vec!["kubernetes-workloads", "kubernetes-cluster"];
+    if world.minor_version().await? >= 34 {
+        names.push("kubernetes-1.34");
+    }
+    for name in names {
+        let rules = pack(name)?.rules();
+        for mut rule in rules.clone() {
+            // Nothing that other scenarios left is kept.
+            for dependency in rule["spec"]["dependencies"].as_array_mut().into_iter().flatten() {
+                dependency["onDelete"] = json!("Warn");
+            }
+            world.add_rule(&place, &rule).await?;
+        }
+        for rule in rules {
+            let name = rule["metadata"]["name"].as_str().unwrap_or_default();
+            world.condition_says(&place, name, "Accepted", "True", |said| said == "the rule is well formed").await?;
+            world.condition(&place, name, "ResolvedRefs", "True").await?;
+            world.remove_rule(&place, name).await?;
+        }
+    }
+    Ok(())
+}
+
 pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
     let network = world.network("providers:network").await?;
     world.bind_depguard(&network).await?;

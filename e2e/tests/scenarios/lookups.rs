@@ -9,7 +9,7 @@ use depguard_core::model::{Resource as ResourceName, Version};
 use depguard_core::rule::Edge;
 use depguard_core::{ControlPlane, Group, GroupVersionResource, OverridePolicy, Query, Rule, RuleSet, Workspaces};
 use depguard_e2e::rules::{RULES, pack as pack_named, rule};
-use depguard_e2e::{Cast, Depguard, Outcome, Provider, Reference, Resource, World, ensure};
+use depguard_e2e::{Cast, Depguard, Outcome, Provider, Reference, Resource, Stop, World, ensure};
 use depguard_kcp::{ConnectOptions, Connection};
 use depguard_webhook::{ApiReader, Fetched, FrontProxy, ReviewService, Rules};
 use http::Request;
@@ -28,10 +28,12 @@ const KINDS: [(&str, Reference, &[&str], &[&str]); 4] = [
     ("Labelled", Reference::Plain, &["metadata"], &["metadata"]),
 ];
 
-/// Requests for the first kind on a server that drops selectable fields from schemas, as kcp does before 0.32.
+/// Requests for the first kind on a server that drops selectable fields from schemas, as kcp does before 0.32 and Kubernetes
+/// 1.30 without a feature gate.
 const NOT_SELECTABLE: [&[&str]; 2] = [&["fieldSelector", "table", "list"], &["list"]];
 
 const SCHEMAS: &str = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The stock reader, which also notes the queries.
 struct QueryRecorder {
@@ -62,7 +64,7 @@ pub(crate) async fn cheapest(world: Arc<World>) -> Outcome {
     let consumer = world.consumer("consumer", &[&network, &compute]).await?;
     let (vpc, region) = (network.kind("VPC")?, network.kind("Region")?);
     let depguard = Depguard::start(&world).await?;
-    let is_selectable = keeps_selectable_fields(&world, &compute).await?;
+    let is_selectable = keeps_selectable_fields(&world, &compute, &compute.kind("Selected")?).await?;
     for (kind, reference, first, then) in KINDS {
         let is_dropped = reference == Reference::Selectable && !is_selectable;
         let [first, then] = if is_dropped { NOT_SELECTABLE } else { [first, then] };
@@ -109,6 +111,7 @@ pub(crate) async fn cheapest(world: Arc<World>) -> Outcome {
 }
 
 pub(crate) async fn built_in_fields(world: Arc<World>) -> Outcome {
+    world.needs_minor_version(35, "it lacks some of the listed kinds and fields").await?;
     let api = world.compute().await?.api;
     let mut kinds: BTreeMap<GroupVersionResource, BTreeSet<String>> = BTreeMap::new();
     for (group, version, resource) in [
@@ -129,7 +132,7 @@ pub(crate) async fn built_in_fields(world: Arc<World>) -> Outcome {
         kinds.insert(gvr, BTreeSet::from(["spec.nothing".to_owned()]));
     }
     // A list by any other field by which a ready-made rule could be looked up must fail, or the table lacks the field.
-    for pack in ["kubernetes-workloads", "kubernetes-cluster"] {
+    for pack in ["kubernetes-workloads", "kubernetes-cluster", "kubernetes-1.34"] {
         for rule in pack_named(pack)?.rules() {
             let rule = Rule::parse(ControlPlane::Kubernetes, &rule)?;
             let fields = rule.edges().iter().filter_map(Edge::selected_by);
@@ -197,14 +200,14 @@ pub(crate) async fn pods_of_a_node(world: Arc<World>) -> Outcome {
     api.delete(&format!("/api/v1/nodes/{used}")).await?.ok().map(drop)
 }
 
-/// Returns true if the server has stored the selectable fields of the schemas.
-async fn keeps_selectable_fields(world: &World, provider: &Provider) -> Outcome<bool> {
-    if !world.is_kcp() {
-        return Ok(true);
-    }
-    let schemas = provider.api.get(SCHEMAS).await?.ok()?;
-    let mut schemas = schemas["items"].as_array().into_iter().flatten();
-    Ok(schemas.any(|schema| schema["spec"]["versions"][0].get("selectableFields").is_some()))
+/// Returns true if the server has stored the selectable fields of a kind.
+async fn keeps_selectable_fields(world: &World, provider: &Provider, kind: &Resource) -> Outcome<bool> {
+    let definitions = if world.is_kcp() { SCHEMAS } else { DEFINITIONS };
+    let found = provider.api.get(definitions).await?.ok()?;
+    let definitions = found["items"].as_array().into_iter().flatten().map(|definition| &definition["spec"]);
+    let mut of_kind = definitions.filter(|spec| spec["group"] == kind.group && spec["names"]["plural"] == kind.plural);
+    let definition = of_kind.next().ok_or_else(|| Stop::Failed(format!("{} has no definition", kind.plural)))?;
+    Ok(definition["versions"][0].get("selectableFields").is_some())
 }
 
 impl SecondService {

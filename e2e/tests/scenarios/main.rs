@@ -239,6 +239,11 @@ fn main() {
         Scenario::new("a Pod that is referred to is not evicted", eviction::refused).on_kubernetes(),
         Scenario::new("a drain waits for what refers to a Pod", eviction::drained).on_kubernetes().on_real_servers(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
+        Scenario::new("the API server has all that the rules about Kubernetes' own kinds name", local::fits_kubernetes)
+            .on_kubernetes()
+            .on_real_servers()
+            .without_control()
+            .alone(),
         Scenario::new("Kubernetes finds the Pods of a Node by a field", lookups::pods_of_a_node)
             .on_kubernetes()
             .on_real_servers(),
@@ -392,6 +397,14 @@ fn main() {
         Scenario::new("uninstalled with the webhook dead, nothing is left of locks", beside::locks_uninstalled)
             .without_control()
             .with_locks(),
+        Scenario::new("the API server refuses a lock of another namespace's object", schema::of_locks)
+            .without_control()
+            .on_real_servers()
+            .with_locks(),
+        Scenario::new("the API server refuses a group that is chosen in two ways", schema::of_owners)
+            .without_control()
+            .on_real_servers()
+            .with_owners(),
         Scenario::new("the older tool's example is adopted, and goes with its owner", owners::adopting::example)
             .without_control()
             .with_owners(),

@@ -1,8 +1,10 @@
-//! Checks of a rule that an API server makes by the rule's schema.
+//! Checks that an API server makes by the schemas of rules, locks and owners.
 
 use std::sync::Arc;
 
 use depguard_core::{ControlPlane, Rule};
+use depguard_e2e::locks::named;
+use depguard_e2e::owners::group;
 use depguard_e2e::rules::{RULES, rule};
 use depguard_e2e::{Depguard, Outcome, Stop, World, ensure};
 use serde_json::{Value, json};
@@ -259,6 +261,39 @@ pub(crate) async fn checks(world: Arc<World>) -> Outcome {
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(Stop::Failed(failures.join("\n    "))) }
+}
+
+/// Checks that an ObjectLock can't name another namespace than its own.
+pub(crate) async fn of_locks(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    world.bind_locks(&cast.consumer).await?;
+    let mut target = named(&cast.vm, "m1");
+    let spec = |target: &Value| json!({"targets": [target], "reason": "change freeze"});
+    cast.consumer.lock("here", spec(&target)).await?;
+    target["namespace"] = json!("elsewhere");
+    let made = cast.consumer.lock("there", spec(&target)).await;
+    is_refused(&made, "an ObjectLock locks objects of its own namespace: leave namespace out")
+}
+
+/// Checks that an owner's group is chosen in one way only.
+pub(crate) async fn of_owners(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    for (field, value) in [("names", json!(["m1"])), ("namespace", json!("a"))] {
+        let mut group = group(&cast.vm);
+        group["selector"] = json!({"matchLabels": {"tier": "prod"}});
+        group[field] = value;
+        let made = world.own(field, json!({"childResources": [group]})).await;
+        is_refused(&made, "a selector, or names and namespace: write one or the other")?;
+    }
+    Ok(())
+}
+
+fn is_refused<T>(made: &Outcome<T>, because: &str) -> Outcome {
+    match made {
+        Err(Stop::Failed(message)) if message.contains("got 422") && message.contains(because) => Ok(()),
+        Err(stop) => Err(Stop::Failed(format!("not refused because of `{because}`: {stop}"))),
+        Ok(_) => Err(Stop::Failed(format!("accepted in spite of `{because}`"))),
+    }
 }
 
 /// Checks the columns of `kubectl get dependencyrules`.

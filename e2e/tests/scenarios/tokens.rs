@@ -7,6 +7,7 @@ use depguard_e2e::{Api, Outcome, Stop, World, ensure, eventually};
 use serde_json::{Value, json};
 
 pub(crate) async fn of_accounts(world: Arc<World>) -> Outcome {
+    world.needs_minor_version(34, "its answer to a TokenRequest does not say whose token it is").await?;
     let consumer = world.consumer("consumer", &[]).await?;
     let accounts = format!("/api/v1/namespaces/{}/serviceaccounts", consumer.namespace);
     let path = format!("{accounts}/robot");

@@ -68,7 +68,7 @@ fn spec(of: LockKind) -> Value {
         // The field is not pruned, so that a user who writes it is told.
         if let Some(rules) = target.get_mut("x-kubernetes-validations").and_then(Value::as_array_mut) {
             rules.push(json!({
-                "rule": "!has(self.namespace)",
+                "rule": "!has(self.__namespace__)",
                 "message": "an ObjectLock locks objects of its own namespace: leave namespace out, or make a ClusterObjectLock",
             }));
         }

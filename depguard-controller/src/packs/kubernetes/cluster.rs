@@ -1,4 +1,4 @@
-//! Rules about Kubernetes' own kinds that run no Pods: storage, networks, rights, devices, and the API server's own.
+//! Rules about Kubernetes' own kinds that run no Pods: storage, networks, rights, and the API server's own.
 
 use depguard_core::ControlPlane;
 use serde_json::Value;
@@ -6,14 +6,13 @@ use serde_json::Value;
 use crate::packs::notation::{Dependency, Kind, SECRET, SERVICE, SERVICE_ACCOUNT, out, rule};
 use crate::packs::{LeftOut, RulePack};
 
-use super::{PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, STORAGE_CLASS, VOLUME_ATTRIBUTES_CLASS};
+use super::{PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS};
 
 const NETWORKING: &str = "networking.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
-const PERSISTENT_VOLUME: Kind = Kind::new("", "v1", "PersistentVolume", "persistentvolumes");
 const INGRESS: Kind = Kind::new(NETWORKING, "v1", "Ingress", "ingresses");
 const INGRESS_CLASS: Kind = Kind::new(NETWORKING, "v1", "IngressClass", "ingressclasses");
 const ROLE: Kind = Kind::new(RBAC, "v1", "Role", "roles");
@@ -29,18 +28,15 @@ const DEFINITION: Kind =
 const API_SERVICE: Kind = Kind::new("apiregistration.k8s.io", "v1", "APIService", "apiservices");
 const FLOW_SCHEMA: Kind = Kind::new(FLOW_CONTROL, "v1", "FlowSchema", "flowschemas");
 const PRIORITY_LEVEL: Kind = Kind::new(FLOW_CONTROL, "v1", "PriorityLevelConfiguration", "prioritylevelconfigurations");
-const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "v1", "DeviceClass", "deviceclasses");
 
 pub(in crate::packs) const PACK: RulePack = RulePack {
     name: "kubernetes-cluster",
     control_plane: ControlPlane::Kubernetes,
     protects: "keeps the PersistentVolumes, storage classes and Secrets that storage uses, the Services, Secrets and \
                IngressClasses of Ingresses, the roles of bindings, the Services behind webhooks and aggregated APIs, \
-               the pull Secrets of ServiceAccounts, the priority levels of FlowSchemas, and the DeviceClasses of \
-               ResourceClaims",
+               the pull Secrets of ServiceAccounts, and the priority levels of FlowSchemas",
     notes: &[
-        "Apply the rules in the cluster. The rules about ResourceClaims need resource.k8s.io/v1, and so Kubernetes \
-         1.34: leave them out before.",
+        "Apply the rules in the cluster, from Kubernetes 1.34 on together with the pack kubernetes-1.34.",
         "Before you delete a namespace with the Services of webhooks or aggregated APIs, delete the webhook \
          configurations, APIServices and CustomResourceDefinitions that name the Services. These objects have no \
          namespace, and the namespace stays in Terminating until they are gone.",
@@ -109,18 +105,13 @@ fn rules() -> Vec<Value> {
             FLOW_SCHEMA,
             [PRIORITY_LEVEL.at(".spec.priorityLevelConfiguration.name")],
         ),
-        rule("kubernetes-cluster-resourceclaims", RESOURCE_CLAIM, devices(".spec.devices")),
-        rule("kubernetes-cluster-resourceclaimtemplates", RESOURCE_CLAIM_TEMPLATE, devices(".spec.spec.devices")),
     ]
 }
 
-fn persistent_volume_claim() -> [Dependency; 6] {
+fn persistent_volume_claim() -> [Dependency; 3] {
     [
         PERSISTENT_VOLUME.at(".spec.volumeName"),
         STORAGE_CLASS.at(".spec.storageClassName"),
-        VOLUME_ATTRIBUTES_CLASS.at(".spec.volumeAttributesClassName"),
-        VOLUME_ATTRIBUTES_CLASS.at(".status.currentVolumeAttributesClassName"),
-        VOLUME_ATTRIBUTES_CLASS.at(".status.modifyVolumeStatus.targetVolumeAttributesClassName"),
         // Once there is a volume, it has its own copy of the source.
         referred(PERSISTENT_VOLUME_CLAIM, ".spec.dataSourceRef")
             .kind_at(".spec.dataSourceRef.kind")
@@ -152,7 +143,7 @@ fn persistent_volume() -> impl Iterator<Item = Dependency> {
         .at(".metadata.annotations['volume.kubernetes.io/provisioner-deletion-secret-name']")
         .namespace_at(".metadata.annotations['volume.kubernetes.io/provisioner-deletion-secret-namespace']")
         .when(".spec.persistentVolumeReclaimPolicy", &["Delete"]);
-    secrets.chain([deletes, VOLUME_ATTRIBUTES_CLASS.at(".spec.volumeAttributesClassName")])
+    secrets.chain([deletes])
 }
 
 /// Returns the references of a StorageClass, by the parameters that all CSI drivers share. A parameter with a variable,
@@ -173,13 +164,6 @@ fn storage_class() -> impl Iterator<Item = Dependency> {
     })
 }
 
-fn devices(devices: &str) -> [Dependency; 2] {
-    [
-        DEVICE_CLASS.at(format!("{devices}.requests[*].exactly.deviceClassName")),
-        DEVICE_CLASS.at(format!("{devices}.requests[*].firstAvailable[*].deviceClassName")),
-    ]
-}
-
 /// Returns the reference of a binding to its role.
 fn role(kind: Kind) -> Dependency {
     kind.at(".roleRef.name").kind_at(".roleRef.kind")
@@ -190,7 +174,7 @@ fn referred(target: Kind, at: &str) -> Dependency {
     target.at(format!("{at}.name")).namespace_at(format!("{at}.namespace"))
 }
 
-const LEFT_OUT: [LeftOut; 70] = [
+const LEFT_OUT: [LeftOut; 60] = [
     out("persistentvolumes", ".spec.claimRef", "the claim goes first: a rule follows its volumeName"),
     out(
         "persistentvolumes",
@@ -212,7 +196,6 @@ const LEFT_OUT: [LeftOut; 70] = [
     out("persistentvolumes", ".spec.vsphereVolume.storagePolicyName", "names something in a storage system"),
     out("persistentvolumeclaims", ".spec.dataSource", "the API server copies the value to dataSourceRef"),
     out("storageclasses", ".provisioner", "an upgrade of a driver deletes its CSIDriver and makes it anew"),
-    out("volumeattributesclasses", ".driverName", "an upgrade of a driver deletes its CSIDriver and makes it anew"),
     out("csistoragecapacities", ".storageClassName", "the provisioner writes the object"),
     out("volumeattachments", ".spec", "Kubernetes writes the object, and a finalizer of the attacher keeps the volume"),
     out("serviceaccounts", ".secrets", "Kubernetes writes and deletes the Secrets of tokens"),
@@ -265,15 +248,6 @@ const LEFT_OUT: [LeftOut; 70] = [
     out("customresourcedefinitions", ".spec.names", "names the kind itself"),
     out("customresourcedefinitions", ".spec.versions", "names the versions and columns themselves"),
     out("flowschemas", ".spec.rules", "names the makers of requests, whether or not they exist"),
-    out("resourceclaims", ".spec.devices.config[*].opaque.driver", "names a program on the node"),
-    out("resourceclaims", ".spec.devices.requests[*].name", "names the request itself"),
-    out("resourceclaims", ".spec.devices.requests[*].firstAvailable[*].name", "names the request itself"),
-    out("resourceclaimtemplates", ".spec.spec.devices.config[*].opaque.driver", "names a program on the node"),
-    out("resourceclaimtemplates", ".spec.spec.devices.requests[*].name", "names the request itself"),
-    out("resourceclaimtemplates", ".spec.spec.devices.requests[*].firstAvailable[*].name", "names the request itself"),
-    out("deviceclasses", ".spec.config[*].opaque.driver", "names a program on the node"),
-    out("deviceclasses", ".spec.extendedResourceName", "names a resource"),
-    out("resourceslices", ".spec", "the driver of the devices writes the object"),
     out("certificatesigningrequests", ".spec.signerName", "names a signer, which is no object"),
     out("certificatesigningrequests", ".spec.username", "names a user"),
     out("events", ".involvedObject", "an event outlives its object"),

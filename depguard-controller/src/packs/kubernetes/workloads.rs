@@ -6,14 +6,11 @@ use serde_json::Value;
 use crate::packs::notation::{CONFIG_MAP, Dependency, Kind, SECRET, SERVICE_ACCOUNT, out, rule};
 use crate::packs::{LeftOut, RulePack};
 
-use super::{PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, STORAGE_CLASS, VOLUME_ATTRIBUTES_CLASS};
+use super::{
+    CLAIM_TEMPLATES, CRON_JOB, CRON_JOB_TEMPLATE, DAEMON_SET, DEPLOYMENT, JOB, NOT_ENDED, PERSISTENT_VOLUME_CLAIM, POD,
+    STATEFUL_SET, STORAGE_CLASS, TEMPLATE, ephemeral_claim,
+};
 
-const POD: Kind = Kind::new("", "v1", "Pod", "pods");
-const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments");
-const STATEFUL_SET: Kind = Kind::new("apps", "v1", "StatefulSet", "statefulsets");
-const DAEMON_SET: Kind = Kind::new("apps", "v1", "DaemonSet", "daemonsets");
-const JOB: Kind = Kind::new("batch", "v1", "Job", "jobs");
-const CRON_JOB: Kind = Kind::new("batch", "v1", "CronJob", "cronjobs");
 const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses");
 const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
 
@@ -28,7 +25,7 @@ const IN_CONTAINER: [(Kind, &str); 4] = [
 ];
 
 /// References of a Pod's specification, besides those of its containers.
-const IN_SPEC: [(Kind, &str); 18] = [
+const IN_SPEC: [(Kind, &str); 17] = [
     (CONFIG_MAP, "volumes[*].configMap.name"),
     (CONFIG_MAP, "volumes[*].projected.sources[*].configMap.name"),
     (SECRET, "imagePullSecrets[*].name"),
@@ -46,20 +43,15 @@ const IN_SPEC: [(Kind, &str); 18] = [
     (PERSISTENT_VOLUME_CLAIM, "volumes[*].persistentVolumeClaim.claimName"),
     (SERVICE_ACCOUNT, "serviceAccountName"),
     (RUNTIME_CLASS, "runtimeClassName"),
-    (RESOURCE_CLAIM, "resourceClaims[*].resourceClaimName"),
 ];
-
-/// Path of the Pods' specification in all kinds that have a template, but CronJob.
-const TEMPLATE: &str = ".spec.template.spec";
 
 pub(in crate::packs) const PACK: RulePack = RulePack {
     name: "kubernetes-workloads",
     control_plane: ControlPlane::Kubernetes,
-    protects: "keeps ConfigMaps, Secrets, PersistentVolumeClaims, ServiceAccounts, RuntimeClasses and ResourceClaims \
-               that Pods and workloads use, and PriorityClasses, storage classes and ResourceClaimTemplates that \
-               workloads need for new Pods",
+    protects: "keeps ConfigMaps, Secrets, PersistentVolumeClaims, ServiceAccounts and RuntimeClasses that Pods and \
+               workloads use, and PriorityClasses and storage classes that workloads need for new Pods",
     notes: &[
-        "Apply the rules in the cluster.",
+        "Apply the rules in the cluster, from Kubernetes 1.34 on together with the pack kubernetes-1.34.",
         "A Pod that is being deleted still uses all that it names.",
         "A Pod that has ended uses nothing any more, but a Job that has ended counts until somebody deletes the Job: \
          set ttlSecondsAfterFinished.",
@@ -75,17 +67,12 @@ pub(in crate::packs) const PACK: RulePack = RulePack {
 
 fn rules() -> Vec<Value> {
     vec![
-        // A Pod that has ended uses nothing any more.
-        rule(
-            "pods",
-            POD,
-            pod(".spec").map(|dependency| dependency.when(".status.phase", &["Pending", "Running", "Unknown"])),
-        ),
+        rule("pods", POD, pod(".spec").map(|dependency| dependency.when(".status.phase", NOT_ENDED))),
         rule("deployments", DEPLOYMENT, template(TEMPLATE)),
         rule("statefulsets", STATEFUL_SET, stateful_set()),
         rule("daemonsets", DAEMON_SET, template(TEMPLATE)),
         rule("jobs", JOB, template(TEMPLATE)),
-        rule("cronjobs", CRON_JOB, template(".spec.jobTemplate.spec.template.spec")),
+        rule("cronjobs", CRON_JOB, template(CRON_JOB_TEMPLATE)),
     ]
 }
 
@@ -100,42 +87,32 @@ fn pod(spec: &str) -> impl Iterator<Item = Dependency> {
 /// Returns the references of a specification of which new Pods are made: those of a Pod, and those that Kubernetes
 /// follows only while it makes a Pod.
 fn template(spec: &str) -> impl Iterator<Item = Dependency> {
-    let of_new_pods = [
-        PRIORITY_CLASS.at(format!("{spec}.priorityClassName")),
-        RESOURCE_CLAIM_TEMPLATE.at(format!("{spec}.resourceClaims[*].resourceClaimTemplateName")),
-    ];
-    pod(spec).chain(of_new_pods).chain(claim(&format!("{spec}.volumes[*].ephemeral.volumeClaimTemplate.spec")))
+    pod(spec).chain([PRIORITY_CLASS.at(format!("{spec}.priorityClassName"))]).chain(claim(&ephemeral_claim(spec)))
 }
 
 /// Returns the references of a StatefulSet: its Pods' and its claims'.
 fn stateful_set() -> impl Iterator<Item = Dependency> {
-    template(TEMPLATE).chain(claim(".spec.volumeClaimTemplates[*].spec"))
+    template(TEMPLATE).chain(claim(CLAIM_TEMPLATES))
 }
 
 /// Returns the references of a specification of which new PersistentVolumeClaims are made.
-fn claim(spec: &str) -> [Dependency; 4] {
+fn claim(spec: &str) -> [Dependency; 3] {
     let source = |field: &str| {
         let source = format!("{spec}.{field}");
         PERSISTENT_VOLUME_CLAIM.at(format!("{source}.name")).kind_at(format!("{source}.kind"))
     };
     [
         STORAGE_CLASS.at(format!("{spec}.storageClassName")),
-        VOLUME_ATTRIBUTES_CLASS.at(format!("{spec}.volumeAttributesClassName")),
         source("dataSource"),
         source("dataSourceRef").namespace_at(format!("{spec}.dataSourceRef.namespace")),
     ]
 }
 
 /// Fields that no rule follows. Those of Pods stand for the same fields of all templates.
-const LEFT_OUT: [LeftOut; 84] = [
+const LEFT_OUT: [LeftOut; 82] = [
     out("pods", ".spec.nodeName", "autoscalers and cloud controllers delete Nodes under their Pods"),
     out("pods", ".spec.serviceAccount", "the API server copies the value from and to serviceAccountName"),
     out("pods", ".spec.priorityClassName", "a Pod has the class's value since its creation; templates have a rule"),
-    out(
-        "pods",
-        ".spec.resourceClaims[*].resourceClaimTemplateName",
-        "a Pod has its claim once it runs; templates have a rule",
-    ),
     out(
         "pods",
         ".spec.volumes[*].ephemeral",
@@ -233,7 +210,6 @@ const LEFT_OUT: [LeftOut; 84] = [
         "names a container of the Pod",
     ),
     out("pods", ".spec.affinity", "selects Pods and Nodes, and needs none"),
-    out("pods", ".spec.resourceClaims[*].name", "names the claim within the Pod"),
     out("pods", ".spec.volumes[*].storageos.volumeNamespace", "names something in a storage system"),
     out("pods", ".spec.volumes[*].glusterfs", "no kubelet since 1.26 mounts GlusterFS"),
     out("pods", ".spec.volumes[*].csi.driver", "names a program on the node"),
