@@ -10,10 +10,12 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use depguard_kcp::latest;
+use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -50,6 +52,10 @@ const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Time limit for the end of a connection that was asked to close.
 const CLOSE: Duration = Duration::from_secs(5);
+/// Time that an HTTP/1.1 connection stays open for one more request before it closes. The answer to that request says
+/// that it was the last one, and no request crosses the closing. Without that, Go's client fails a request that does, and
+/// an API server then refuses a deletion that nobody reviewed.
+const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// First and longest pause after an error of `accept`, such as too many open files: doubled each time.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
@@ -155,10 +161,14 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = Activity::new();
+    let is_last = Arc::new(AtomicBool::new(false));
     let service = hyper::service::service_fn(|request| {
-        let (begun, service) = (activity.begin(), service.clone());
+        let (begun, service, is_last) = (activity.begin(), service.clone(), Arc::clone(&is_last));
         async move {
-            let response = service.oneshot(request).await;
+            let mut response = service.oneshot(request).await;
+            if let (true, Ok(response)) = (is_last.load(Ordering::Relaxed), &mut response) {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             drop(begun);
             response
         }
@@ -177,15 +187,25 @@ where
         .initial_stream_window_size(WINDOW)
         .keep_alive_interval(PING.0)
         .keep_alive_timeout(PING.1);
-    // HTTP/1.1 says in each response if the connection goes on.
     let stream = LingeringClose::new(stream, h2);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
+        // Whoever asks at the moment at which the connection is to close should be told so in the answer.
+        biased;
+        Ok(()) = tls.changed() => {}
+        () = tasks.stopping() => {}
+        () = activity.quiet() => {}
         ended = connection.as_mut() => return log(ended),
-        () = activity.quiet() => connection.as_mut().graceful_shutdown(),
-        Ok(()) = tls.changed() => connection.as_mut().graceful_shutdown(),
-        () = tasks.stopping() => connection.as_mut().graceful_shutdown(),
     }
+    // HTTP/2 says GOAWAY; HTTP/1.1 has only its responses to say that the connection ends.
+    if !h2 {
+        is_last.store(true, Ordering::Relaxed);
+        tokio::select! {
+            ended = connection.as_mut() => return log(ended),
+            () = activity.quiet_for(LAST_REQUEST) => {}
+        }
+    }
+    connection.as_mut().graceful_shutdown();
     // Requests under way still get their answers; a peer that only lingers is dropped.
     let lingering = async {
         activity.idle().await;

@@ -51,10 +51,19 @@ impl Activity {
 
     /// Waits until there has been no request for too long.
     pub(crate) async fn quiet(&self) {
+        self.none_for(|requests| if requests.begun == 0 { FIRST_REQUEST } else { IDLE }).await;
+    }
+
+    /// Waits until there has been no request for this long, from now on.
+    pub(crate) async fn quiet_for(&self, limit: Duration) {
+        self.none_for(|_| limit).await;
+    }
+
+    async fn none_for(&self, limit: impl Fn(Requests) -> Duration) {
         let mut requests = self.requests.subscribe();
         loop {
             self.idle().await;
-            let limit = if latest(&mut requests).begun == 0 { FIRST_REQUEST } else { IDLE };
+            let limit = limit(latest(&mut requests));
             if timeout(limit, requests.changed()).await.is_err() {
                 return;
             }

@@ -53,7 +53,9 @@ async fn migrate(world: &World, name: &str, stored: &str) -> Outcome {
     let api = world.own_cluster();
     let definition = api.get(&format!("{CRDS}/{name}")).await?.ok()?;
     let collection = collection(&definition, NEXT);
-    for object in objects(&api, &collection).await? {
+    // After a change of its definition, the API server answers 429 for a moment.
+    let listed = async || objects(&api, &collection).await;
+    for object in eventually("all objects are listed", world.patience(), listed).await? {
         let path = path_of(&object);
         eventually(&format!("{path} is written once more"), world.patience(), async || {
             let object = api.get(&path).await?.ok()?;

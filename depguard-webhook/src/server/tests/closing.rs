@@ -1,4 +1,4 @@
-//! Close of an HTTP/2 connection, frame by frame, as a peer sees it.
+//! Close of a connection as a peer sees it: of an HTTP/2 connection frame by frame, of an HTTP/1.1 connection by its bytes.
 
 use tokio::io::DuplexStream;
 use tokio::task::JoinHandle;
@@ -93,4 +93,50 @@ async fn a_peer_that_closes_is_not_waited_for() {
     drop(peer);
     served.await.unwrap();
     assert_eq!(said.elapsed(), Duration::ZERO);
+}
+
+/// Serves an HTTP/1.1 connection; returns the client's side, and the task.
+fn serve_h1(bench: &Bench, tls: &watch::Sender<Arc<ServerConfig>>) -> (DuplexStream, JoinHandle<()>) {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let service = tower::service_fn(async |_| Ok(Response::new(Full::default())));
+    (near, tokio::spawn(requests(far, false, tls.subscribe(), service, bench.tasks.clone())))
+}
+
+/// Sends a request, and returns the head of the answer.
+async fn ask(peer: &mut DuplexStream) -> String {
+    peer.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        head.push(char::from(peer.read_u8().await.unwrap()));
+    }
+    head
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_answer_over_http_1_says_that_it_is_the_last() {
+    let (bench, tls) = bench().await;
+    let (mut changed, served) = serve_h1(&bench, &tls);
+    assert!(!ask(&mut changed).await.contains("connection: close"));
+    tls.send_modify(|_| ());
+    assert!(ask(&mut changed).await.contains("connection: close"));
+    assert_eq!(changed.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    served.await.unwrap();
+
+    let (mut stopped, served) = serve_h1(&bench, &tls);
+    assert!(!ask(&mut stopped).await.contains("connection: close"));
+    let (answer, ()) = tokio::join!(ask(&mut stopped), bench.tasks.stop(Duration::from_secs(20)));
+    assert!(answer.contains("connection: close"), "{answer}");
+    served.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_http_1_connection_without_another_request_closes_after_a_second() {
+    let (bench, tls) = bench().await;
+    let (mut peer, served) = serve_h1(&bench, &tls);
+    ask(&mut peer).await;
+    tls.send_modify(|_| ());
+    let said = Instant::now();
+    assert_eq!(peer.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+    assert_eq!(said.elapsed(), LAST_REQUEST);
+    served.await.unwrap();
 }
