@@ -53,8 +53,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Time limit for the end of a connection that was asked to close.
 const CLOSE: Duration = Duration::from_secs(5);
 /// Time that an HTTP/1.1 connection stays open for one more request before it closes. The answer to that request says
-/// that it was the last one, and no request crosses the closing. Without that, Go's client fails a request that does, and
-/// an API server then refuses a deletion that nobody reviewed.
+/// that it was the last one. Go's client fails a request that crosses the closing of its connection, and an API server
+/// then refuses a deletion that nobody reviewed; so only a connection that had no request for this long just closes.
 const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// First and longest pause after an error of `accept`, such as too many open files: doubled each time.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
