@@ -218,7 +218,7 @@ impl World {
 
     /// Returns the minor version of the server's Kubernetes, such as 36 for 1.36.
     pub async fn minor_version(&self) -> Outcome<u32> {
-        let version = self.admin.get("/version").await?.ok()?;
+        let version = self.own_cluster().get("/version").await?.ok()?;
         let minor = version["gitVersion"].as_str().and_then(|version| version.split('.').nth(1)?.parse().ok());
         minor.ok_or_else(|| Stop::Failed(format!("the server tells no version: {version}")))
     }
