@@ -96,6 +96,11 @@ struct Run {
     #[arg(long, value_name = "SECONDS", default_value_t = INTERLOCK_WAIT.as_secs(), value_parser = clap::value_parser!(u64).range(35..=3600))]
     interlock_wait: u64,
 
+    /// Take an --interlock-wait below 90 s: only if --request-timeout of each API server is at least 30 s shorter than
+    /// the wait; else references may dangle
+    #[arg(long)]
+    allow_short_interlock_wait: bool,
+
     /// Kinds that locks may name although a cluster's own controllers need them (comma-separated): of events,
     /// endpoints, endpointslices.discovery.k8s.io, bindings, serviceaccounts/token, and any kind's status or binding, as
     /// in pods/status
@@ -199,9 +204,18 @@ impl Cli {
 }
 
 impl Run {
-    fn into_config(self) -> Result<Config, WebhookTargetError> {
+    fn into_config(self) -> Result<Config, Box<dyn Error + Send + Sync>> {
+        let (interlock_wait, least) = (Duration::from_secs(self.interlock_wait), INTERLOCK_WAIT.as_secs());
+        if interlock_wait < INTERLOCK_WAIT && !self.allow_short_interlock_wait {
+            let why = format!(
+                "--interlock-wait is below {least} s, which is too short for API servers with the default \
+                 --request-timeout of 60 s: if yours is at least 30 s shorter than the wait, give \
+                 --allow-short-interlock-wait, too"
+            );
+            return Err(why.into());
+        }
         let webhook = match self.webhook_service {
-            Some(_) if !self.webhook_url.is_empty() => return Err(WebhookTargetError::Both),
+            Some(_) if !self.webhook_url.is_empty() => return Err(WebhookTargetError::Both.into()),
             Some(service) => service.parse()?,
             None => WebhookTarget::Url(self.webhook_url),
         };
@@ -221,7 +235,7 @@ impl Run {
             path_key: self.path_key_file,
             read_through: self.read_through,
             enable: self.features.into_features(),
-            interlock_wait: Duration::from_secs(self.interlock_wait),
+            interlock_wait,
             vital_lock_kinds: self.vital_lock_kinds.into_iter().collect(),
             precreated_roles: self.precreated_roles,
             namespace,
@@ -363,6 +377,21 @@ mod tests {
         for bad in ["127.0.0.1", "https://host:1", "host:x", ""] {
             assert!(parse(&[&format!("--webhook-probe-address={bad}")]).unwrap_err().contains("host:port"), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_wait_below_the_default_needs_a_second_flag() {
+        for (flags, taken) in [
+            (&["--interlock-wait=90"][..], Some(90)),
+            (&["--interlock-wait=89"], None),
+            (&["--interlock-wait=89", "--allow-short-interlock-wait"], Some(89)),
+            (&["--interlock-wait=35", "--allow-short-interlock-wait"], Some(35)),
+            (&["--interlock-wait=34", "--allow-short-interlock-wait"], None),
+        ] {
+            let wait = parse(flags).map(|config| config.interlock_wait.as_secs());
+            assert_eq!(wait.as_ref().ok(), taken.as_ref(), "{flags:?}: {wait:?}");
+        }
+        assert!(parse(&["--interlock-wait=60"]).unwrap_err().contains("--allow-short-interlock-wait"));
     }
 
     #[test]

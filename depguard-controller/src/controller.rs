@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use depguard_core::ControlPlane;
 use depguard_kcp::{ConnectOptions, Connection, Derived, Health, Reflector, ReflectorOptions, WorkspaceLookups};
 use futures::future::OptionFuture;
 use tokio::sync::{oneshot, watch};
@@ -14,9 +15,11 @@ use crate::config::Config;
 use crate::interlock::RegisterUpkeep;
 use crate::leader::write_permit::WritePermitSource;
 use crate::locks::Locks;
+use crate::model::names::NAMESPACE;
 use crate::owners::Owners;
 use crate::probe::prober::prober;
 use crate::references::References;
+use crate::rules::generation_change::GenerationChange;
 use crate::rules::reconciler::{Failures, Reconciler};
 use crate::rules::runner::RuleRunner;
 use crate::rules::snapshot;
@@ -90,11 +93,16 @@ impl Controller {
         let (control_plane, on) = (context.connection.clone(), config.enable.clone());
         let leftovers = async move { stale_webhooks::tell(&control_plane, config.control_plane, &on).await };
         let (wait, believed) = (config.interlock_wait, config.webhook_patience);
-        let upkeep = |buckets| RegisterUpkeep::new(context.clone(), buckets, wait, believed);
+        let has_locks = config.enable.locks || !config.enable.compat_lock_kinds.is_empty();
+        let own_namespace = match config.control_plane {
+            ControlPlane::Kubernetes => config.namespace,
+            ControlPlane::Kcp => NAMESPACE.to_owned(),
+        };
+        let upkeep = |buckets| RegisterUpkeep::new(context.clone(), buckets, &own_namespace, wait, believed, has_locks);
         let (registers, interlock) = config.enable.registers.map(upkeep).unzip();
         let registers = registers.map(RegisterUpkeep::run);
         let owners = config.enable.owners.then(|| Owners::new(context.clone(), config.precreated_roles).run());
-        let locks = (config.enable.locks || !config.enable.compat_lock_kinds.is_empty()).then(|| {
+        let locks = has_locks.then(|| {
             Locks::new(context.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after).run()
         });
         // Between two probes nobody knows if a webhook recorded marks.
@@ -111,6 +119,7 @@ impl Controller {
             probe_handle,
             counts,
             interlock,
+            change: GenerationChange::default(),
             promise_due: None,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,

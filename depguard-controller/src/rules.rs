@@ -1,5 +1,6 @@
 pub(crate) mod accepted;
 pub(crate) mod enforced;
+pub(crate) mod generation_change;
 mod interlocked;
 pub(crate) mod named_kinds;
 pub(crate) mod plan;

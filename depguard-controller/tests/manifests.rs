@@ -103,7 +103,7 @@ fn setups() -> Vec<Setup> {
 fn only_the_front_proxy_way_may_list_everything_and_nothing_may_do_more() {
     for setup in setups() {
         let wide = setup.control_plane == ControlPlane::Kcp && setup.read_through == ReadThrough::FrontProxy;
-        let mut everything = 0;
+        let mut everything = Vec::new();
         for (place, objects) in manifests::rbac(&setup) {
             for rule in objects.iter().flat_map(|object| object["rules"].as_array().into_iter().flatten()) {
                 let has_star = ["apiGroups", "resources", "verbs", "nonResourceURLs"].map(|field| {
@@ -111,13 +111,32 @@ fn only_the_front_proxy_way_may_list_everything_and_nothing_may_do_more() {
                 });
                 if has_star.contains(&true) {
                     assert!(wide && place == Place::Shards, "{setup:?}: {rule}");
-                    assert_eq!(rule["verbs"], json!(["get", "list"]));
-                    everything += 1;
+                    everything.push(rule["verbs"].clone());
                 }
-                assert!(!rule["resources"].to_string().contains("secrets"), "{rule}");
             }
         }
-        assert_eq!(everything, usize::from(wide), "{setup:?}");
+        let follow = setup.enable.registers.map(|_| json!(["watch"]));
+        let expected: Vec<_> = [json!(["get", "list"])].into_iter().chain(follow).filter(|_| wide).collect();
+        assert_eq!(everything, expected, "{setup:?}");
+    }
+}
+
+/// An account reads one Secret, of depguard's own namespace, and only with registers.
+#[test]
+fn the_only_secret_anybody_may_read_is_the_registers_key() {
+    for setup in setups() {
+        let objects = manifests::rbac(&setup).into_iter().flat_map(|(_, objects)| objects);
+        for object in objects {
+            for rule in object["rules"].as_array().into_iter().flatten() {
+                if !rule["resources"].to_string().contains("secrets") {
+                    continue;
+                }
+                assert!(setup.enable.registers.is_some() && object["kind"] == "Role", "{setup:?}: {object}");
+                assert_eq!(object["metadata"]["namespace"], "depguard-system", "{object}");
+                let is_named = rule["resourceNames"] == json!(["depguard-reference-registers"]);
+                assert!(is_named || rule["verbs"] == json!(["create"]), "{rule}");
+            }
+        }
     }
 }
 
@@ -133,9 +152,12 @@ fn the_webhook_may_read_targets_that_a_rule_looks_for() {
         rules.map(|rule| (rule["resources"][0].as_str().unwrap().to_owned(), rule["verbs"].clone())).collect::<Vec<_>>()
     };
     let read = |resource: &str| (resource.to_owned(), json!(["get", "list"]));
-    for on_missing in ["Audit", "Warn", "Deny"] {
+    for on_missing in ["Audit", "Warn"] {
         assert_eq!(granted(json!(on_missing)), ["as", "secrets", "configmaps"].map(read));
     }
+    // The webhook follows dependents whose references may be interlocked.
+    let followed = ("as".to_owned(), json!(["get", "list", "watch"]));
+    assert_eq!(granted(json!("Deny")), [followed, read("secrets"), read("configmaps")]);
     assert_eq!(granted(json!("Ignore")), [read("as")]);
     assert_eq!(granted(Value::Null), [read("as")]);
 }

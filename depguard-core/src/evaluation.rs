@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::applicability::bindings_list::BindingsList;
@@ -14,10 +14,12 @@ use crate::lookup::referrer_set::{MAX_SOUGHT, ReferrerSet};
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::names::Namespace;
 use crate::protocol::deletion_target::DeletionTarget;
+use crate::protocol::discovery::{KindRead, ServedKind};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::query_queue::QueryQueue;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
+use crate::protocol::response_error::unanswered;
 use crate::rule::cycles::Graph;
 
 pub(crate) mod begin;
@@ -79,6 +81,8 @@ struct InProgress {
     /// Readers of the lookups that the evaluation carries out itself, by number.
     readers: BTreeMap<usize, ListReader>,
     scopes: TeardownScopes,
+    /// Further versions of the target's group, which ownerReferences name.
+    served: BTreeMap<String, ServedKind>,
     failure_policy: FailurePolicy,
     sender: Sender,
     /// Problems that lead to a refusal.
@@ -117,6 +121,7 @@ struct EdgeGroup {
 enum PendingQuery {
     Bindings,
     Reader(usize),
+    Served(KindRead),
     Scope(Scope),
 }
 
@@ -205,6 +210,10 @@ impl InProgress {
         match asked {
             PendingQuery::Bindings => self.answer_bindings(answer),
             PendingQuery::Reader(number) => self.answer_reader(number, answer),
+            PendingQuery::Served(read) => {
+                let served = read.answer(answer).map_err(|why| read.unknown(why));
+                self.served.insert(read.version, served);
+            }
             PendingQuery::Scope(scope) => self.scopes.answer(scope, answer),
         }
         self.advance();
@@ -223,6 +232,7 @@ impl InProgress {
                 let reader = readers.get(number)?;
                 Some(Query { id, ..reader.query(reader.next()?) })
             }
+            PendingQuery::Served(read) => Some(plain(id, read.path())),
             PendingQuery::Scope(scope) => Some(plain(id, scope.path())),
         })
     }
@@ -277,10 +287,36 @@ impl InProgress {
         self.queries.is_empty() && self.due.is_empty() && self.checked_out == 0
     }
 
-    /// Goes on after an answer. Once all referrers are known, the scopes around them may matter.
+    /// Goes on after an answer. Once all objects that refer to the target are known, discovery may show which of them go
+    /// with the target, and then the scopes around the others may matter.
     fn advance(&mut self) {
         if self.is_idle() {
+            self.ask_served();
+        }
+        if self.is_idle() {
+            self.count_unserved();
             self.ask_scopes();
+        }
+    }
+
+    /// Reads the versions that ownerReferences name: one at most for each lookup.
+    fn ask_served(&mut self) {
+        let lookups = self.groups.iter().filter_map(|group| group.lookup.as_ref());
+        let unread = lookups.filter_map(Lookup::version_to_read).filter(|version| !self.served.contains_key(*version));
+        let unread: BTreeSet<_> = unread.map(str::to_owned).collect();
+        for version in unread {
+            let read = KindRead { kind: self.target.kind.clone(), version: version.clone() };
+            self.served.insert(version, Err(read.unknown(unanswered())));
+            self.queries.push(PendingQuery::Served(read));
+        }
+    }
+
+    /// Counts the referrers that don't go with the target. If that is unknown, they count.
+    fn count_unserved(&mut self) {
+        let lookups = self.groups.iter_mut().filter_map(|group| Some((group.on_delete, group.lookup.as_mut()?)));
+        let unknown = lookups.filter_map(|(on_delete, lookup)| Some((on_delete, lookup.count_unserved(&self.served)?)));
+        for (on_delete, why) in unknown.collect::<Vec<_>>() {
+            self.record_failure(on_delete, why);
         }
     }
 

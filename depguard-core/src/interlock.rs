@@ -12,6 +12,8 @@
 //! - [`RegisterWrite`] records the [`Note`]s of any number of evaluations by one write. A note is recorded only if the
 //!   other side has no live mark about the same target; else nothing is written for the note. So of two sides at most
 //!   one has a mark, and a side that is refused leaves none.
+//! - A side that was refused by a live mark leaves a [`Wait`]. Once refused again, it goes next: until then the other side
+//!   records no new mark about the target. So nobody is put off for ever.
 //! - [`Cleaner`] takes away the marks that no request can need any more. It alone judges age, by its own clock.
 //!
 //! None of these types does I/O, reads a clock, or draws a random number: times and [`Nonce`]s come in as values.
@@ -63,6 +65,11 @@
 //! // The machine is not stored yet, and may be at any moment.
 //! assert_eq!(delete.asks(), [Ask::Dependent(machine.key().clone())]);
 //! delete.observed(machine.key(), Observation::Absent);
+//! // So the deletion waits. If it is put off once more, it goes before further creations.
+//! let Ask::Record(_, wait) = delete.asks().remove(0) else { unreachable!() };
+//! let (written, outcomes) = register.with(&[wait]);
+//! register = written.unwrap();
+//! delete.recorded(outcomes[0].clone());
 //! assert_eq!(delete.verdict(), Some(&Verdict::Refused(Refusal::AgainSoon)));
 //!
 //! // The VPC is there, so the machine may be created.
@@ -73,8 +80,8 @@
 //! # Ok::<(), RegisterError>(())
 //! ```
 
-// From a review to the register: `insert` and `delete` ask for `note`s to be recorded, `register_write` records them in
-// a `register`, which consists of `mark`s by `object_key`, and which `wire` reads and prints. `cleaner` takes marks away.
+// From a review to the register: `insert` and `delete` ask for `note`s to be recorded. A `register` consists of `mark`s by
+// `object_key`; `stored_register` makes it a shared object, and `wire` reads and prints it. `cleaner` takes marks away.
 mod cleaner;
 mod delete;
 mod evaluation;
@@ -84,28 +91,27 @@ mod note;
 mod object_key;
 mod object_read;
 mod register;
-mod register_request;
-mod register_write;
+mod stored_register;
 mod wire;
 
 pub use cleaner::{AgingPart, Cleaner};
 pub use delete::Delete;
 pub use evaluation::{Ask, Listing, Observation, Refusal, Verdict};
 pub use insert::Insert;
-pub use mark::{Flag, Intent, Marks, Nonce, SharedMark};
+pub use mark::{Flag, Intent, Marks, Nonce, SharedMark, Side, Wait};
 pub use note::{Note, Opponent, Outcome};
-pub use object_key::{Buckets, Dependent, ObjectKey, RegisterName, Revision};
+pub use object_key::{Buckets, Dependent, Generation, ObjectKey, RegisterKey, RegisterName, Revision};
 pub use object_read::ObjectRead;
 pub use register::Register;
-pub use register_request::RegisterRequest;
-pub use register_write::{RegisterRead, RegisterStep, RegisterWrite, WriteResult};
+pub use stored_register::RegisterWrite;
 #[cfg(feature = "schemars")]
 pub use wire::register_schema;
 pub use wire::{KIND, PLURAL, RegisterError};
 
-/// The most intents of one target that a register names one by one; more are covered by one [shared mark](SharedMark).
-pub const MAX_INTENTS: usize = 16;
+/// The most intents of one target that a register names one by one; more are covered by one [shared mark](SharedMark). A
+/// hundred dependents that are made at once have room, since a shared mark holds the target's deletion up for longer.
+pub const MAX_INTENTS: usize = 128;
 /// The most flags of one target. More deletions of one target at a time are refused for the moment.
-pub const MAX_FLAGS: usize = 16;
+pub const MAX_FLAGS: usize = 128;
 /// The maximum size of a register, in bytes of JSON.
 pub const MAX_REGISTER_BYTES: usize = 512 << 10;

@@ -6,7 +6,7 @@ pub(crate) mod reference_reader;
 pub(crate) mod referrer_set;
 pub(crate) mod required_read;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::applicability::teardown_exemption::TeardownExemption;
@@ -16,6 +16,7 @@ use crate::lookup::referrer_set::{Referrer, ReferrerSet};
 use crate::model::api::Strategy;
 use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::DeletionTarget;
+use crate::protocol::discovery::ServedKind;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::Accept;
 use crate::rule::Dependent;
@@ -47,6 +48,9 @@ pub struct Lookup {
     /// True if a table carries out the lookup.
     tabled: bool,
     found: ReferrerSet,
+    /// Objects that refer to the target, unless a version, the first of the key, serves the target by a kind, the second:
+    /// then they go with the target. More than one such key makes all of them count.
+    unless_served: BTreeMap<(String, String), ReferrerSet>,
     /// Objects that may or may not refer to the target, each with the reason; only the first ones are kept.
     doubts: BTreeSet<String>,
     /// The teardown exemption of these edges. If it covers a doubtful object, the object counts as found: its
@@ -78,6 +82,7 @@ impl Lookup {
             field,
             tabled: false,
             found: ReferrerSet::default(),
+            unless_served: BTreeMap::new(),
             doubts: BTreeSet::new(),
             exemption,
             misfits: 0,
@@ -194,8 +199,32 @@ impl Lookup {
                     self.doubts.insert(format!("{found} {why}"));
                 }
             }
+            Match::YesUnlessServed { version, kind } => {
+                let key = (version, kind);
+                let is_kept = self.unless_served.len() < 2 || self.unless_served.contains_key(&key);
+                let set = if is_kept { self.unless_served.entry(key).or_default() } else { &mut self.found };
+                set.insert(found, edge);
+            }
             Match::Yes | Match::Unclear(_) => self.found.insert(found, edge),
         }
+    }
+
+    /// Returns the version of the target's group that decides if some of the objects count.
+    pub(crate) fn version_to_read(&self) -> Option<&str> {
+        let only = self.unless_served.keys().next().filter(|_| self.unless_served.len() == 1);
+        only.map(|(version, _)| version.as_str())
+    }
+
+    /// Counts the objects that don't go with the target, by the versions that were read. Returns the reason why a version
+    /// is unknown.
+    pub(crate) fn count_unserved(&mut self, served: &BTreeMap<String, ServedKind>) -> Option<Unresolved> {
+        let known = self.version_to_read().and_then(|version| served.get(version)).cloned();
+        for ((_, kind), set) in std::mem::take(&mut self.unless_served) {
+            if !matches!(&known, Some(Ok(Some(served))) if *served == kind) {
+                self.found.extend(set);
+            }
+        }
+        known?.err()
     }
 
     pub(crate) fn count_misfits(&mut self, misfits: usize) {
@@ -205,6 +234,7 @@ impl Lookup {
     /// Forgets all results, because the list begins again.
     pub(crate) fn forget(&mut self) {
         self.found.clear();
+        self.unless_served.clear();
         self.doubts.clear();
         self.misfits = 0;
     }

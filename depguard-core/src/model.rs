@@ -6,6 +6,7 @@ pub(crate) mod label_selector;
 pub(crate) mod message_template;
 pub(crate) mod name_pattern;
 pub(crate) mod names;
+pub(crate) mod ownership;
 pub(crate) mod percent_encoding;
 #[cfg(feature = "schemars")]
 pub(crate) mod schema;
@@ -16,4 +17,5 @@ pub use label_selector::{Selector, SelectorError};
 pub use message_template::{Message, MessageError};
 pub use name_pattern::{Pattern, PatternError};
 pub use names::{GroupResource, Kind, NameError, Namespace, Resource, Version};
+pub use ownership::{Collected, Owner, OwnerReference, lost_owner};
 pub use percent_encoding::percent_encode;

@@ -77,6 +77,26 @@ pub struct Edge {
     pub message: Option<Message>,
 }
 
+/// Reason in a rule why a new reference and the deletion of its target may both be allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the controller words each reason")]
+pub enum InterlockObstacle {
+    /// A reference to a missing target is allowed.
+    MissingAllowed,
+    /// In doubt both are allowed.
+    FailurePolicyIgnore,
+    /// The deletion of a referenced target is allowed.
+    DeletionAllowed,
+    /// The reference selects its targets by labels.
+    NoSingleTarget,
+    /// The targets are Pods, which evictions delete, too.
+    Evictions,
+    /// The dependents are Pods, and the rule reads fields that a Pod's binding may change.
+    Bindings,
+    /// The rule reads the status of a kind of Kubernetes, which API servers change themselves, too.
+    Status,
+}
+
 /// The kind to which a dependent refers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -109,22 +129,50 @@ impl Edge {
         }
     }
 
-    /// Returns true if a new reference and the deletion of its target are never both allowed, in a rule with this failure
-    /// policy, once the interlock is on: both are refused while in doubt, and the reference names its target.
-    pub fn is_interlocked(&self, failure_policy: FailurePolicy) -> bool {
+    /// Returns the reason in the rule itself why a new reference and the deletion of its target may both be allowed, even
+    /// if the interlock is on; `None` if there is none. About an edge with a reason the webhook records no marks: they
+    /// would hold requests up for nothing.
+    pub fn interlock_obstacle(
+        &self,
+        dependent: &Dependent,
+        failure_policy: FailurePolicy,
+    ) -> Option<InterlockObstacle> {
         let Self {
             index: _,
-            target: _,
+            target,
             reference,
             when: _,
             on_delete,
-            // An owned dependent goes after its target, whatever the interlock does.
+            // Other rules and locks decide if an owned dependent goes after its target.
             owned_dependents: _,
             on_missing,
             message: _,
         } = self;
-        let sides = (*on_delete, *on_missing, failure_policy);
-        sides == (OnDelete::Deny, OnMissing::Deny, FailurePolicy::Fail) && !reference.selects()
+        let reads = |field| self.may_read(dependent, field);
+        let kind = &dependent.gvr;
+        if *on_missing != OnMissing::Deny {
+            Some(InterlockObstacle::MissingAllowed)
+        } else if failure_policy != FailurePolicy::Fail {
+            Some(InterlockObstacle::FailurePolicyIgnore)
+        } else if *on_delete != OnDelete::Deny {
+            Some(InterlockObstacle::DeletionAllowed)
+        } else if reference.selects() {
+            Some(InterlockObstacle::NoSingleTarget)
+        } else if target.gvr.is_pods() {
+            Some(InterlockObstacle::Evictions)
+        } else if kind.is_pods() && (reads("metadata") || reads("spec")) {
+            Some(InterlockObstacle::Bindings)
+        } else {
+            (kind.group.may_be_built_in() && reads("status")).then_some(InterlockObstacle::Status)
+        }
+    }
+
+    /// Returns true if a path of the edge may lead into this field of a dependent, or the rule selects dependents by
+    /// labels there.
+    fn may_read(&self, dependent: &Dependent, field: &str) -> bool {
+        let mut paths = self.paths();
+        paths.any(|(_, path)| path.leading_names().next().is_none_or(|first| first == field))
+            || (field == "metadata" && dependent.selector.is_some())
     }
 
     /// Returns every path that is read in a dependent, with the field of the dependency that holds the path:

@@ -81,6 +81,7 @@ pub use crate::process::path_key::PathKeyError;
 pub use crate::process::plain_http::listen;
 #[cfg(feature = "probes")]
 pub use crate::process::probes::{Health, Probes};
+pub use crate::process::register_key::RegisterKeySecret;
 #[cfg(feature = "metrics")]
 pub use crate::process::reload_metrics::{Reload, Reloads};
 pub use crate::tenancy::shard_hosts::ShardHosts;

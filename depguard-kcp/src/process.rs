@@ -11,5 +11,6 @@ pub(crate) mod path_key;
 pub(crate) mod plain_http;
 #[cfg(feature = "probes")]
 pub(crate) mod probes;
+pub(crate) mod register_key;
 #[cfg(feature = "metrics")]
 pub(crate) mod reload_metrics;

@@ -16,8 +16,11 @@ use crate::store::{Key, Store};
 pub(crate) const BOUND_CLUSTER: &str = "system:bound-crds";
 pub(crate) const BOUND_RESOURCE: &str = "boundschemas";
 
-/// Subresource of Pods that is not kept.
+/// Subresources of Pods that are not kept.
 pub(crate) const EVICTION: &str = "eviction";
+pub(crate) const BINDING: &str = "binding";
+/// Subresource of namespaces by which a namespace's own finalizers are removed.
+pub(crate) const FINALIZE: &str = "finalize";
 /// Subresource of ServiceAccounts that is not kept.
 pub(crate) const TOKEN: &str = "token";
 

@@ -3,7 +3,7 @@
 pub(crate) mod fill;
 pub(crate) mod kubeconfig;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -152,9 +152,10 @@ impl Testbed {
         self.world.traffic.refused(token, group, resource)
     }
 
-    /// Returns the tokens of the users who requested objects of a resource in any way, whatever the answer.
-    pub fn askers(&self, group: &str, resource: &str) -> BTreeSet<String> {
-        self.world.traffic.askers(group, resource)
+    /// Returns the requests for objects of a resource, whatever the answer, by the user's token: verbs, and the name
+    /// behind the verb if the request has one. Of each user, at most 64 are kept.
+    pub fn asked(&self, group: &str, resource: &str) -> BTreeMap<String, BTreeSet<String>> {
+        self.world.traffic.asked(group, resource)
     }
 
     /// Returns the audit annotations (`auditAnnotations`) of webhooks: the last 1,024 entries, oldest first.

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod apply;
+pub(crate) mod bind;
 pub(crate) mod defaults;
 pub(crate) mod delete;
 pub(crate) mod evict;

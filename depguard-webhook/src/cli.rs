@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use depguard_core::OverridePolicy;
-use depguard_core::model::parse_duration;
+use depguard_core::model::{Namespace, parse_duration};
+use depguard_core::{ControlPlane, OverridePolicy};
 use depguard_kcp::cli::{AllowanceArgs, Common, FeatureArgs};
-use depguard_kcp::{ReadThrough, Snapshot};
+use depguard_kcp::{ReadThrough, RegisterKeySecret, Snapshot};
 
 use crate::config::Config;
 
@@ -76,6 +76,11 @@ pub struct Cli {
         default_values_t = OverridePolicy::DEFAULT_GROUPS.map(str::to_owned))]
     override_groups: Vec<String>,
 
+    /// Namespace of depguard itself, in which the controller makes the key of the reference registers; plain Kubernetes
+    /// only [default: depguard-system]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    namespace: Option<Namespace>,
+
     #[command(flatten)]
     allowance: AllowanceArgs,
 
@@ -94,8 +99,10 @@ impl Cli {
         let given = |list: Vec<String>| {
             list.into_iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect::<BTreeSet<_>>()
         };
+        let control_plane = self.common.control_plane.into();
+        let own = self.namespace.filter(|_| control_plane == ControlPlane::Kubernetes);
         Config {
-            control_plane: self.common.control_plane.into(),
+            control_plane,
             export_name: self.common.api_export_name,
             allowance: self.allowance.into_allowance(),
             kubeconfig: self.common.kubeconfig,
@@ -110,6 +117,7 @@ impl Cli {
             path_key: self.path_key_file,
             otlp_endpoint: self.otlp_endpoint,
             enable: self.features.into_features(),
+            namespace: own.map_or(RegisterKeySecret::NAMESPACE.to_owned(), |own| own.to_string()),
             patience: Snapshot::PATIENCE,
             shutdown_delay: self.shutdown_delay,
             shutdown_grace: self.shutdown_grace,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_core::{ControlPlane, ExportName, OverridePolicy};
-use depguard_kcp::{Allowance, Features, ReadThrough, Snapshot};
+use depguard_kcp::{Allowance, Features, ReadThrough, RegisterKeySecret, Snapshot};
 
 /// Settings of a webhook. `Default` has the settings of the binary without flags.
 #[derive(Debug, Clone)]
@@ -40,6 +40,9 @@ pub struct Config {
     pub client_ca: Option<PathBuf>,
     /// Features beside rules, each answered at a path of its own: the same as the controller is started with.
     pub enable: Features,
+    /// depguard's own namespace, in kcp that of its own workspace: the controller makes the key of the reference registers
+    /// there.
+    pub namespace: String,
     /// Users who may delete objects that are still referenced.
     pub overrides: OverridePolicy,
     /// File with the key that must have signed the paths of requests, read again when it changes. Left out: any caller
@@ -74,6 +77,7 @@ impl Config {
         tls_cert_dir: PathBuf,
         client_ca: Option<PathBuf>,
         enable: Features,
+        namespace: String,
         overrides: OverridePolicy,
         path_key: Option<PathBuf>,
         otlp_endpoint: Option<String>,
@@ -99,6 +103,7 @@ impl Default for Config {
             tls_cert_dir: PathBuf::from("/etc/webhook-tls"),
             client_ca: None,
             enable: Features::default(),
+            namespace: RegisterKeySecret::NAMESPACE.to_owned(),
             overrides: OverridePolicy::default(),
             path_key: None,
             otlp_endpoint: None,

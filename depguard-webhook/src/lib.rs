@@ -51,7 +51,7 @@ pub use limits::read_budget::BytePermit;
 pub use ports::api_reader::{ApiReader, Fetched, Writer};
 pub use ports::export_reader::ThroughExports;
 pub use ports::front_proxy::FrontProxy;
-pub use ports::register_store::{OwnRegisters, RegisterStore};
+pub use ports::own_endpoint::OwnEndpoint;
 pub use rules::active_rules::Rules;
 pub use server::tls::CertificateError;
 pub use service::review_service::{Limits, ReviewService};

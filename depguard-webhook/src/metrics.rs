@@ -171,7 +171,7 @@ impl Metrics {
         let strategies = strategies.into_iter().chain([Strategy::NamespaceScan, Strategy::ClusterScan]);
         strategies.for_each(|strategy| begin(&self.lookups, "strategy", &[strategy.as_str()]));
         begin(&self.lists, "kind", &[List::Selection, List::Table, List::Scan].map(List::label));
-        let sizes = [Size::Small, Size::Page].map(Size::label);
+        let sizes = Size::ALL.map(Size::label);
         [&self.pages, &self.bytes, &self.coalesced].into_iter().for_each(|counts| begin(counts, "size", &sizes));
         begin(&self.answers, "answer", &ANSWERS);
     }

@@ -1,11 +1,9 @@
 pub(crate) mod bounded_reader;
 pub(crate) mod driver;
 pub(crate) mod freshness_proof;
-pub(crate) mod lock_table_writer;
 pub(crate) mod lookup_runner;
 pub(crate) mod missing_rights;
 pub(crate) mod page_reader;
 pub(crate) mod refusal_cache;
-pub(crate) mod register_writer;
-pub(crate) mod removals;
 pub(crate) mod shared_gets;
+pub(crate) mod shared_writer;

@@ -1,6 +1,8 @@
 pub(crate) mod body;
 pub(crate) mod decision_log;
 pub(crate) mod denial_events;
+pub(crate) mod followed_request;
+pub(crate) mod generations;
 pub(crate) mod interlock;
 pub(crate) mod limited_log;
 pub(crate) mod locks;

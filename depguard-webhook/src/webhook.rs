@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use depguard_kcp::{
     CallError, ConnectError, ConnectOptions, Connection, Health, Metrics, NoExports, NotInKcp, PathKey, PathKeyError,
-    Probes, REREAD, Reloads, listen, register_watches,
+    Probes, REREAD, RegisterKeySecret, Reloads, listen, register_watches,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::metrics::gauges;
 use crate::ports::front_proxy::FrontProxy;
+use crate::ports::own_endpoint::OwnEndpoint;
 use crate::ports::read_path::ReadPath;
-use crate::ports::register_store::OwnRegisters;
 use crate::rules::active_rules::Rules;
 use crate::rules::rule_watcher::{self, RuleWatch};
 use crate::server::Server;
@@ -153,7 +153,11 @@ impl Webhook {
             service = service.telling_of_denials(FrontProxy::new(config.control_plane, connection.clone()));
         }
         if let Some(buckets) = config.enable.registers {
-            service = service.interlocking(buckets, OwnRegisters::new(&connection));
+            service = service.interlocking(buckets, OwnEndpoint::new(&connection));
+            if let Some(generations) = service.generations().cloned() {
+                let secret = RegisterKeySecret::new(connection.own_endpoint(), config.namespace.clone());
+                supporting.spawn_needed("register key", generations.follow(secret));
+            }
         }
         if let Some(file) = path_key {
             let keys = PathKeys::new(file.current().clone());

@@ -124,6 +124,11 @@ impl Depguard {
         self.enable.registers = None;
     }
 
+    /// Gives the webhook registers if it has none, and takes them away if it has, from its next start on.
+    pub fn switch_webhook_registers(&mut self) {
+        self.enable.registers = self.world.features().registers.xor(self.enable.registers);
+    }
+
     /// Gives the webhook the hosts of all shards if `named`, else none, from its next start on.
     pub fn name_shard_hosts(&mut self, named: bool) {
         let shards = self.world.ring().shards().iter().filter(|_| named);

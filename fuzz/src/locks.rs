@@ -1,8 +1,8 @@
 //! Locks, as their authors and the users who change objects can have them read.
 
 use depguard_core::ControlPlane;
-use depguard_core::locks::{Ask, Lock, LockDecision, LockEvaluation, LockKind, LockTable, Timestamp};
-use depguard_core::protocol::{Answer, ObjectReview};
+use depguard_core::locks::{Lock, LockDecision, LockEvaluation, LockKind, LockTable, Timestamp};
+use depguard_core::protocol::{Answer, Ask, ObjectReview};
 use serde_json::{Value, json};
 
 use crate::targets::mended;

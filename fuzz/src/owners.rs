@@ -44,10 +44,14 @@ fn goes(request: &Value) -> bool {
     let orphans = request["options"]["orphanDependents"].as_bool();
     let finalizers = old["metadata"]["finalizers"].as_array().map_or(&[][..], Vec::as_slice);
     let unsaid = policy.is_empty() && orphans.is_none();
-    let has = |finalizer: &str| finalizers.iter().any(|name| name == finalizer);
+    // As in the API server, the older option goes before the policy, and the first of the two finalizers counts.
+    let marked =
+        finalizers.iter().filter_map(Value::as_str).find(|name| ["foregroundDeletion", "orphan"].contains(name));
+    let mark = marked.filter(|_| unsaid);
     if kind["resource"] == GLOBAL_OWNERS {
-        let foreground = !["", "Background", "Orphan"].contains(&policy) || (unsaid && has("foregroundDeletion"));
-        let stays = policy == "Orphan" || (policy.is_empty() && orphans == Some(true)) || (unsaid && has("orphan"));
+        let policy = if orphans.is_none() { policy } else { "" };
+        let foreground = !["", "Background", "Orphan"].contains(&policy) || mark == Some("foregroundDeletion");
+        let stays = policy == "Orphan" || orphans == Some(true) || mark == Some("orphan");
         let noted = old["metadata"]["annotations"][CASCADE_ANNOTATION] == ORPHAN;
         return !foreground && (!stays || noted || request["dryRun"] == true);
     }

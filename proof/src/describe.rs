@@ -4,8 +4,9 @@ use depguard_core::interlock::{Ask, ObjectKey};
 
 use crate::events::Event;
 use crate::model::{Action, Interlock};
+use crate::owners::Owners;
 use crate::state::{Phase, State};
-use crate::world::{Operation, Targets};
+use crate::world::{Operation, Request, Targets};
 use crate::writes::{StepMode, to_write};
 
 impl Interlock {
@@ -59,8 +60,24 @@ impl Interlock {
             Operation::Update(dependent, targets) => format!("update of {} -> {}", name(dependent), list(targets)),
             Operation::Apply(dependent, targets) => format!("apply of {} -> {}", name(dependent), list(targets)),
             Operation::Delete(target) => format!("deletion of {}", self.targets[usize::from(target)].name),
+            Operation::Release(dependent) => format!("the collector's update of {}", name(dependent)),
         };
-        format!("[{}] {what}", index + 1)
+        format!("[{}] {what}{}", index + 1, self.manner(index))
+    }
+
+    /// Returns the owners that a request gives its dependent, or the propagation of a deletion.
+    fn manner(&self, index: usize) -> String {
+        let Request { operation, owners, propagation, is_override, .. } = self.world.requests[index];
+        let propagation = propagation.map(|propagation| format!(" ({propagation:?})").to_lowercase());
+        let overrides = if is_override { " by an override" } else { "" };
+        let has_owners =
+            self.world.requests.iter().any(|request| request.owners != Owners::NONE) || !self.world.owned.is_empty();
+        match operation {
+            Operation::Delete(_) => format!("{}{overrides}", propagation.unwrap_or_default()),
+            Operation::Release(_) => String::new(),
+            _ if has_owners => format!(", {owners}"),
+            _ => String::new(),
+        }
     }
 
     fn event(&self, event: Event) -> String {
@@ -72,11 +89,18 @@ impl Interlock {
             Event::TouchTarget(number) => format!("{} is changed", target(number)),
             Event::RecreateTarget(number) => format!("{} is created again", target(number)),
             Event::Finalize(number) => format!("the finalizers of {} are gone", target(number)),
+            Event::Unblock(number) => format!("the collector takes its finalizer away from {}", target(number)),
+            Event::Collect(name) => format!("the collector deletes {}", dependent(name)),
             Event::TouchDependent(name) => format!("{} is changed", dependent(name)),
             Event::RemoveDependent(name) => format!("{} is deleted", dependent(name)),
             Event::RemoveRegister(name) => format!("{name} is deleted"),
             Event::MakeRegister(name) => format!("the controller creates {name} anew"),
+            Event::BeginOpening(name) => {
+                format!("the controller sees no reviews of creations, and begins to open {name}")
+            }
             Event::Learn(replica) => format!("replica {replica} learns of the rule"),
+            Event::ChangeGeneration => "the configurations change to the next generation".to_owned(),
+            Event::TakeUp(replica) => format!("the API server of replica {replica} takes that up"),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::careless;
 use crate::guard::Guard;
 use crate::model::Interlock;
 use crate::state::{State, TargetState};
+use crate::world::Operation;
 use crate::writes::free_version;
 
 /// Event besides the requests.
@@ -23,8 +24,12 @@ pub enum Event {
     TouchTarget(usize),
     /// A target is created again.
     RecreateTarget(usize),
-    /// The finalizers of a terminating target are gone.
+    /// The finalizers of a terminating target are gone, but for the collector's own.
     Finalize(usize),
+    /// The garbage collector takes its own finalizer away from a target.
+    Unblock(usize),
+    /// The garbage collector deletes a dependent.
+    Collect(u8),
     /// A dependent is changed, its references are not.
     TouchDependent(u8),
     /// A dependent is deleted.
@@ -33,8 +38,14 @@ pub enum Event {
     RemoveRegister(RegisterName),
     /// The controller creates a register anew.
     MakeRegister(RegisterName),
+    /// The controller sees that no creation is reviewed, and begins to open the closed register.
+    BeginOpening(RegisterName),
     /// A replica learns of the rule.
     Learn(u8),
+    /// The controller changes the configurations to the next generation.
+    ChangeGeneration,
+    /// The API server of a replica takes that change up.
+    TakeUp(u8),
 }
 
 impl Interlock {
@@ -43,8 +54,11 @@ impl Interlock {
         let left = state.left;
         let mut events = Vec::new();
         for (number, target) in state.targets.iter().enumerate() {
-            if target.is_stored && target.is_terminating {
+            if target.is_held && target.is_terminating {
                 events.push(Event::Finalize(number));
+            }
+            if self.unblocks(state, number) {
+                events.push(Event::Unblock(number));
             }
             if target.is_stored && left.touch_target > 0 {
                 events.push(Event::TouchTarget(number));
@@ -53,7 +67,10 @@ impl Interlock {
                 events.push(Event::RecreateTarget(number));
             }
         }
-        for name in state.dependents.keys() {
+        for (name, dependent) in &state.dependents {
+            if self.is_collected(state, dependent) {
+                events.push(Event::Collect(*name));
+            }
             if left.touch_dependent > 0 {
                 events.push(Event::TouchDependent(*name));
             }
@@ -71,11 +88,20 @@ impl Interlock {
         for (name, register) in &state.registers {
             match register {
                 Some(_) if left.remove_register > 0 => events.push(Event::RemoveRegister(*name)),
-                None => events.push(Event::MakeRegister(*name)),
-                Some(_) => {}
+                None if self.is_in_use(state, *name) => events.push(Event::MakeRegister(*name)),
+                Some(register) if !register.is_open() && self.may_open(state) => {
+                    let is_begun = state.late.iter().any(|late| late.name() == *name && late.is_open());
+                    events.extend((!is_begun).then_some(Event::BeginOpening(*name)));
+                }
+                Some(_) | None => {}
             }
         }
         events.extend(state.unaware.iter().map(|replica| Event::Learn(*replica)));
+        match state.has_changed {
+            true => events.extend(state.behind.iter().map(|replica| Event::TakeUp(*replica))),
+            false if state.behind.is_empty() => {}
+            false => events.push(Event::ChangeGeneration),
+        }
         events
     }
 
@@ -99,13 +125,13 @@ impl Interlock {
             Event::RecreateTarget(number) => {
                 state.left.recreate_target -= 1;
                 let TargetState { births, version, .. } = state.targets[number];
-                let (births, version) = (births + 1, version + 1);
-                state.targets[number] = TargetState { is_stored: true, births, version, is_terminating: false };
+                let target = &mut state.targets[number];
+                (target.births, target.version, target.is_stored) = (births + 1, version + 1, true);
+                target.is_held = self.world.finalizers;
             }
-            Event::Finalize(number) => {
-                state.targets[number].is_stored = false;
-                state.targets[number].is_terminating = false;
-            }
+            Event::Finalize(number) => state.targets[number].unblock(false),
+            Event::Unblock(number) => state.targets[number].unblock(true),
+            Event::Collect(name) => remove_dependent(state, name),
             Event::TouchDependent(name) => {
                 state.left.touch_dependent -= 1;
                 if let Some(dependent) = state.dependents.get_mut(&name) {
@@ -114,7 +140,7 @@ impl Interlock {
             }
             Event::RemoveDependent(name) => {
                 state.left.remove_dependent -= 1;
-                state.dependents.remove(&name);
+                remove_dependent(state, name);
             }
             Event::RemoveRegister(name) => {
                 state.left.remove_register -= 1;
@@ -126,9 +152,33 @@ impl Interlock {
                 let register = careless::register(name, &uid, &version, is_open, &json!([]));
                 state.registers.insert(name, Some(Arc::new(register)));
             }
+            Event::BeginOpening(name) => {
+                let register = state.registers[&name].as_ref().map(|register| (**register).clone().opened());
+                state.late.extend(register.map(Arc::new));
+            }
             Event::Learn(replica) => {
                 state.unaware.remove(&replica);
             }
+            Event::ChangeGeneration => self.change(state),
+            Event::TakeUp(replica) => {
+                state.behind.remove(&replica);
+            }
         }
     }
+
+    /// Returns true if a closed register may be opened at once: no replica that reviews creations knows the rule, as
+    /// while no configuration is installed. Whatever the register misses then is over long before anything is promised.
+    fn may_open(&self, state: &State) -> bool {
+        if self.world.lacks(Guard::OpenedAtOnceOnlyUnused) {
+            return !self.promises(state);
+        }
+        let mut creations =
+            self.world.requests.iter().filter(|request| matches!(request.operation, Operation::Create(..)));
+        self.world.rule_is_new && creations.all(|request| state.unaware.contains(&request.replica))
+    }
+}
+
+fn remove_dependent(state: &mut State, name: u8) {
+    state.dependents.remove(&name);
+    state.orphaned.remove(&name);
 }

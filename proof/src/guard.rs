@@ -39,6 +39,8 @@ pub enum Guard {
     ClosedWhenNew,
     /// A terminating target refuses references.
     TerminatingRefuses,
+    /// A creation whose name another object has is refused. It is not allowed without an intent.
+    TakenNameRefuses,
     /// Marks are kept for longer than any request lives.
     KeptLongerThanRequests,
     /// An API server asks again if the target has changed since the review of its deletion.
@@ -47,11 +49,36 @@ pub enum Guard {
     WaitTwiceAfterRule,
     /// Both sides are reviewed.
     Reviews,
+    /// A dependent goes with its target only if each of its owners is the target.
+    EachOwnerCounts,
+    /// A dependent goes with its target only if it names the owner in a version that is served.
+    OwnerIsServed,
+    /// A dependent without a namespace doesn't go with a target in a namespace.
+    OwnerInReach,
+    /// No dependent goes with a target by a deletion that orphans.
+    OrphaningCounts,
+    /// A terminating target whose deletion orphans excuses no reference.
+    TerminatingOrphanRefuses,
+    /// An update that changes the owners is reviewed, and what the old ones excused counts from then on.
+    OwnersReviewed,
+    /// A target that is gone may have been the owner that an update takes away.
+    GoneOwnerCounts,
+    /// The deletion of a terminating target is reviewed if it orphans.
+    OrphaningReviewedAgain,
+    /// An update that changes the owners passes if the dependent did not go with its target before, either.
+    LetGoPasses,
+    /// A register that was made anew is opened at once only if the controller sees, after it has made the register, that
+    /// no creation is reviewed.
+    OpenedAtOnceOnlyUnused,
+    /// A replica answers only at a path of its own registers' generation.
+    GenerationInPath,
+    /// The registers of the former generation are deleted before API servers learn the path of the next.
+    FormerRegistersGo,
 }
 
 impl Guard {
     /// All guards.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 34] = [
         Self::WriteByVersion,
         Self::FlagByEvaluation,
         Self::IntentByEvaluation,
@@ -69,9 +96,22 @@ impl Guard {
         Self::SharedReadAfterReview,
         Self::ClosedWhenNew,
         Self::TerminatingRefuses,
+        Self::TakenNameRefuses,
         Self::KeptLongerThanRequests,
         Self::ReviewedAgain,
         Self::WaitTwiceAfterRule,
         Self::Reviews,
+        Self::EachOwnerCounts,
+        Self::OwnerIsServed,
+        Self::OwnerInReach,
+        Self::OrphaningCounts,
+        Self::TerminatingOrphanRefuses,
+        Self::OwnersReviewed,
+        Self::GoneOwnerCounts,
+        Self::OrphaningReviewedAgain,
+        Self::LetGoPasses,
+        Self::OpenedAtOnceOnlyUnused,
+        Self::GenerationInPath,
+        Self::FormerRegistersGo,
     ];
 }

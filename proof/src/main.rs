@@ -5,7 +5,10 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use depguard_proof::{Guard, Report, counterexample, counterexample_path, large, small, visit};
+use depguard_proof::{
+    Guard, Report, TurnGuard, counterexample, counterexample_path, large, play, small, starved, starving_path, turns,
+    visit,
+};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,7 +30,20 @@ fn main() -> ExitCode {
             println!("NEVER REACHED: {property}");
         }
     }
+    for world in turns().into_iter().filter(|world| filter == "small" || world.name.contains(&filter)) {
+        let (states, broken) = play(world);
+        println!("{states:>10} {:>11} {:>8}  {}", "", "", world.name);
+        broken.iter().for_each(|property| println!("VIOLATED: {property}"));
+        is_proven &= broken.is_empty();
+    }
     if filter.is_empty() || filter == "small" {
+        for guard in TurnGuard::ALL {
+            let world = starved(guard);
+            println!("\nwithout {guard:?}: {}", world.name);
+            let path = starving_path(world);
+            is_proven &= path.is_some();
+            path.map_or_else(|| println!("NOBODY STARVES"), |path| path.iter().for_each(|step| println!("  {step:?}")));
+        }
         for guard in Guard::ALL {
             is_proven &= play_without(guard);
         }

@@ -12,7 +12,9 @@ use stateright::{Model, Property};
 
 use crate::careless;
 use crate::events::Event;
+use crate::generations::Generations;
 use crate::guard::Guard;
+use crate::owners::{Owners, Propagation};
 use crate::properties;
 use crate::state::{Phase, RequestState, State, StoredDependent, TargetState};
 use crate::world::{Hot, Request, World};
@@ -90,6 +92,10 @@ impl Interlock {
         if self.world.lacks(Guard::WaitTwiceAfterRule) { self.keep() } else { 2 * self.keep() }
     }
 
+    pub(crate) fn promises(&self, state: &State) -> bool {
+        state.promises(self.wait())
+    }
+
     pub(crate) fn can_tick(&self, state: &State) -> bool {
         let lives = |request: &Arc<RequestState>| request.is_alive(state.now) && !request.has_ended();
         let keep = Duration::from_secs(self.keep().into());
@@ -98,23 +104,37 @@ impl Interlock {
                 || state.cleaner.ages(state.time()).any(|(_, _, age)| age < keep)
                 || state.aware_since.is_some_and(|since| state.now - since < self.wait())
         };
-        !self.world.is_timeless && ages()
+        // The collector's updates are carried out in time, so that a search of them ends.
+        let is_due = |(index, request): (usize, &Arc<RequestState>)| {
+            self.is_release(index) && lives(request) && !request.is_alive(state.now + 1)
+        };
+        !self.world.is_timeless && ages() && !state.requests.iter().enumerate().any(is_due)
     }
 
     /// Returns true if all requests have ended and no mark is left.
     pub(crate) fn is_over(&self, state: &State) -> bool {
-        let is_swept = |register: &Option<Arc<Register>>| {
-            register.as_ref().is_some_and(|register| register.is_open() && register.marks().next().is_none())
+        let is_swept = |(name, register): (&RegisterName, &Option<Arc<Register>>)| match register {
+            Some(register) => register.is_open() && register.marks().next().is_none(),
+            None => !self.is_in_use(state, *name),
+        };
+        let is_done = |(index, request): (usize, &Arc<RequestState>)| {
+            request.has_ended() || (self.is_release(index) && request.phase == Phase::Waiting)
         };
         // Without time the cleaner keeps marks for ever.
-        state.requests.iter().all(|request| request.has_ended())
-            && (self.world.is_timeless || state.registers.values().all(is_swept))
+        state.requests.iter().enumerate().all(is_done)
+            && self.rests(state)
+            && (self.world.is_timeless || state.registers.iter().all(is_swept))
     }
 
     /// Takes a request to the webhook. In coarse steps the first request of the review is answered at once.
     fn begin(&self, state: &mut State, index: usize) {
         Arc::make_mut(&mut state.requests[index]).start = Some(state.now);
-        self.review(state, index, 0);
+        // The collector sends its update again and again.
+        let attempt = match state.requests[index].phase {
+            Phase::Ended(_) => state.requests[index].attempt + 1,
+            Phase::Waiting | Phase::Review(_) | Phase::Admitted(_) => 0,
+        };
+        self.review(state, index, attempt);
         if !self.world.is_coarse {
             return;
         }
@@ -147,21 +167,38 @@ impl Model for Interlock {
             };
             (name, Some(Arc::new(careless::register(name, "r0", "0", true, &targets))))
         });
+        let owners =
+            |name| world.owned.iter().find(|(owned, _)| *owned == name).map_or(Owners::NONE, |(_, owners)| *owners);
+        let others = self.keyed().registers().filter(|_| world.generations != Generations::One);
+        let others = others.map(|name| {
+            let register = || Arc::new(careless::register(name, "k0", "0", true, &json!([])));
+            (name, (world.generations == Generations::AnotherKey).then(register))
+        });
+        let api_servers = world.requests.iter().map(|request| request.replica);
         let stored = world.stored.iter().map(|(name, targets)| {
-            (*name, StoredDependent { uid: format!("stored-{name}"), version: 1, targets: *targets })
+            let (uid, owners) = (format!("stored-{name}"), owners(*name));
+            (*name, StoredDependent { uid, version: 1, targets: *targets, owners })
         });
         let request = |request: &Request| {
-            Arc::new(RequestState { start: None, lifetime: request.lifetime, attempt: 0, phase: Phase::Waiting })
+            let (lifetime, phase) = (request.lifetime, Phase::Waiting);
+            Arc::new(RequestState { start: None, lifetime, attempt: 0, phase, refused_in: None })
         };
         let replicas = world.requests.iter().map(|request| request.replica).filter(|_| world.rule_is_new);
         vec![State {
             // A cleaner may take the time before.
             now: 1,
-            registers: registers.collect(),
+            registers: registers.chain(others).collect(),
             stale: None,
             late: BTreeSet::new(),
             targets: vec![
-                TargetState { is_stored: true, births: 1, version: 1, is_terminating: false };
+                TargetState {
+                    is_stored: true,
+                    births: 1,
+                    version: 1,
+                    is_terminating: false,
+                    is_held: world.finalizers,
+                    propagation: Propagation::Background,
+                };
                 self.targets.len()
             ],
             dependents: stored.collect(),
@@ -173,6 +210,10 @@ impl Model for Interlock {
             left: world.events,
             unaware: replicas.collect(),
             aware_since: None,
+            orphaned: BTreeSet::new(),
+            let_go: BTreeSet::new(),
+            behind: api_servers.filter(|_| world.generations == Generations::Change).collect(),
+            has_changed: false,
             is_broken: false,
             longest: self.wait(),
         }]
@@ -185,6 +226,8 @@ impl Model for Interlock {
         }
         for (index, request) in state.requests.iter().enumerate() {
             match &request.phase {
+                Phase::Waiting | Phase::Ended(_) if self.sends(state, index) => actions.push(Action::Begin(index)),
+                Phase::Waiting if self.is_release(index) => {}
                 Phase::Waiting => {
                     let waits = |other: usize| {
                         matches!(state.requests[other].phase, Phase::Waiting) && self.world.are_alike(other, index)
@@ -276,9 +319,9 @@ impl Model for Interlock {
             Action::Event(event) => self.happen(&mut state, event),
         }
         self.settle(&mut state);
-        if last.promises(self.wait()) {
-            let before = last.dangling();
-            state.is_broken |= state.dangling().iter().any(|reference| !before.contains(reference));
+        if self.promises(last) {
+            let before = self.dangling(last);
+            state.is_broken |= self.dangling(&state).iter().any(|reference| !before.contains(reference));
         }
         Some(state)
     }
@@ -288,7 +331,7 @@ impl Model for Interlock {
     }
 }
 
-fn key(resource: &str, name: String) -> ObjectKey {
+pub(crate) fn key(resource: &str, name: String) -> ObjectKey {
     let kind = GroupResource { group: Group::CORE, resource: Resource::parse(resource).expect("a resource") };
     ObjectKey { cluster: None, kind, namespace: None, name }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stateright::{Model, Property};
 
+use crate::generations::Generations;
 use crate::model::Interlock;
 use crate::state::{End, Phase, RequestState, State};
 use crate::world::Events;
@@ -31,8 +32,10 @@ pub(crate) fn all() -> Vec<Property<Interlock>> {
         Property::always(SOMEBODY_PASSES, |model: &Interlock, state: &State| model.lets_somebody_pass(state)),
         Property::always(NEVER_STUCK, |model: &Interlock, state: &State| model.is_over(state) || model.goes_on(state)),
         Property::eventually(DECIDED, |model: &Interlock, state: &State| model.is_over(state)),
-        Property::sometimes(ALLOWED, |_, state: &State| has_end(state, End::Done)),
-        Property::sometimes(REFUSED, |_, state: &State| has_end(state, End::Refused) || has_end(state, End::AgainSoon)),
+        Property::sometimes(ALLOWED, |model: &Interlock, state: &State| model.has_end(state, &[End::Done])),
+        Property::sometimes(REFUSED, |model: &Interlock, state: &State| {
+            model.has_end(state, &[End::Refused, End::AgainSoon])
+        }),
     ]
 }
 
@@ -50,16 +53,24 @@ impl Interlock {
     }
 
     fn lets_somebody_pass(&self, state: &State) -> bool {
-        let is_quiet = self.world.events == Events::default() && self.world.hot.is_none();
+        // The registers of the next generation are closed at first.
+        let is_quiet = self.world.events == Events::default()
+            && self.world.hot.is_none()
+            && self.world.generations != Generations::Change;
         let is_told = |request: &Arc<RequestState>| request.phase == Phase::Ended(End::AgainSoon);
-        !is_quiet || !state.requests.iter().all(is_told)
+        !is_quiet || !self.people(state).all(|(_, request)| is_told(request))
     }
 
     fn goes_on(&self, state: &State) -> bool {
         self.can_tick(state) || !self.next_states(state).is_empty()
     }
-}
 
-fn has_end(state: &State, end: End) -> bool {
-    state.requests.iter().any(|request| request.phase == Phase::Ended(end))
+    fn has_end(&self, state: &State, ends: &[End]) -> bool {
+        self.people(state).any(|(_, request)| ends.iter().any(|end| request.phase == Phase::Ended(*end)))
+    }
+
+    /// Returns the requests without those of the garbage collector.
+    fn people<'s>(&self, state: &'s State) -> impl Iterator<Item = (usize, &'s Arc<RequestState>)> {
+        state.requests.iter().enumerate().filter(|(index, _)| !self.is_release(*index))
+    }
 }

@@ -7,24 +7,16 @@ use depguard_core::protocol::{Cause, Unresolved};
 
 use crate::guard::Guard;
 use crate::model::Interlock;
+use crate::owners::Propagation;
 use crate::state::{Basis, Early, End, Evaluation, Phase, Review, State, StoredDependent, TargetState};
 use crate::world::{Operation, Targets};
 
 /// The most attempts of one request.
-const MAX_ATTEMPTS: u8 = 16;
+pub(crate) const MAX_ATTEMPTS: u8 = 16;
 
 impl Interlock {
-    fn revision(&self, target: usize, state: TargetState) -> Revision {
+    pub(crate) fn revision(&self, target: usize, state: TargetState) -> Revision {
         Revision::parse(&format!("v{target}-{}", state.births), &state.version.to_string()).expect("a revision")
-    }
-
-    fn observe_target(&self, state: &State, target: usize) -> Observation {
-        let TargetState { is_stored, is_terminating, .. } = state.targets[target];
-        let is_terminating = is_terminating && !self.world.lacks(Guard::TerminatingRefuses);
-        match is_stored {
-            true => Observation::Stored { revision: self.revision(target, state.targets[target]), is_terminating },
-            false => Observation::Absent,
-        }
     }
 
     fn observe_dependent(state: &State, name: usize) -> Observation {
@@ -34,8 +26,15 @@ impl Interlock {
         }
     }
 
-    fn list(state: &State, target: u8) -> Listing {
-        let refers = state.dependents.values().any(|dependent| dependent.targets & (1 << target) != 0);
+    /// Lists the dependents for the review of a deletion.
+    fn list(&self, state: &State, index: usize, target: u8) -> Listing {
+        let (number, stored) = (usize::from(target), state.targets[usize::from(target)]);
+        let orphans =
+            self.propagation(index, stored) == Propagation::Orphan && !self.world.lacks(Guard::OrphaningCounts);
+        let refers = state.dependents.values().any(|dependent| {
+            let is_ignored = self.world.ignores_owned && self.goes_along(dependent.owners, number, stored, orphans);
+            dependent.targets & (1 << target) != 0 && !is_ignored
+        });
         if refers { Listing::Referrers } else { Listing::Empty }
     }
 
@@ -59,38 +58,43 @@ impl Interlock {
     pub(crate) fn review(&self, state: &mut State, index: usize, attempt: u8) {
         let planned = self.world.requests[index];
         let stored = planned.operation.dependent().and_then(|name| state.dependents.get(&name).cloned());
+        // API servers refuse a request whose webhook answers 404.
+        let buckets = self.buckets_of(state, index);
         let phase = match (planned.operation, stored) {
-            _ if attempt == MAX_ATTEMPTS => Phase::Ended(End::GivenUp),
+            _ if attempt == MAX_ATTEMPTS || buckets.is_none() => Phase::Ended(End::GivenUp),
             (Operation::Create(name, targets), _) | (Operation::Apply(name, targets), None) => {
                 let key = self.dependents[usize::from(name)].clone();
                 let dependent = Dependent::created(key, &uid(index, attempt)).expect("a UID");
                 self.insert(state, index, attempt, Basis::Nothing, &dependent, targets)
             }
-            (Operation::Update(..), None) => Phase::Ended(End::GivenUp),
-            (Operation::Update(name, targets) | Operation::Apply(name, targets), Some(old)) => {
+            (Operation::Update(..) | Operation::Release(_), None) => Phase::Ended(End::GivenUp),
+            (Operation::Update(name, _) | Operation::Apply(name, _) | Operation::Release(name), Some(old)) => {
                 let key = self.dependents[usize::from(name)].clone();
                 let dependent = Dependent::updated(key, revision_of(&old));
-                // References that the object had before don't begin to count.
-                let begins = targets & !old.targets;
+                let begins = self.begins(index, &old);
                 self.insert(state, index, attempt, Basis::Dependent(old), &dependent, begins)
             }
             (Operation::Delete(target), _) => {
                 let current = state.targets[usize::from(target)];
-                if !current.is_stored || current.is_terminating {
+                let orphans = self.propagation(index, current) == Propagation::Orphan;
+                let is_unseen = current.is_terminating && (!orphans || self.world.lacks(Guard::OrphaningReviewedAgain));
+                if !current.is_stored {
                     Phase::Ended(End::GivenUp)
-                } else if state.unaware.contains(&planned.replica) || self.is_unreviewed(index) {
+                } else if state.unaware.contains(&planned.replica) || is_unseen || self.is_unreviewed(index) {
                     Phase::Admitted(Basis::Target(current))
                 } else {
                     let revision = self.revision(usize::from(target), current);
                     let key = self.targets[usize::from(target)].clone();
-                    let delete = Delete::begin(self.buckets, self.nonce(index, attempt), key, revision);
-                    self.begun(state, Basis::Target(current), Evaluation::Delete(delete), target)
+                    let buckets = buckets.unwrap_or(self.buckets);
+                    let delete = Delete::begin(buckets, self.nonce(index, attempt), key, revision);
+                    self.begun(state, index, Basis::Target(current), Evaluation::Delete(delete), target)
                 }
             }
         };
         let request = Arc::make_mut(&mut state.requests[index]);
         request.attempt = attempt;
         request.phase = phase;
+        request.refused_in = None;
     }
 
     fn insert(
@@ -105,11 +109,16 @@ impl Interlock {
         if state.unaware.contains(&self.world.requests[index].replica) {
             return Phase::Admitted(basis);
         }
-        let insert = Insert::begin(self.buckets, self.nonce(index, attempt), dependent, self.keys(targets));
-        self.begun(state, basis, Evaluation::Insert(insert), 0)
+        let buckets = self.buckets_of(state, index).unwrap_or(self.buckets);
+        let insert = Insert::begin(buckets, self.nonce(index, attempt), dependent, self.keys(targets));
+        let insert = match basis {
+            Basis::Nothing if self.world.reads_names => insert.if_name_is_free(dependent),
+            _ => insert,
+        };
+        self.begun(state, index, basis, Evaluation::Insert(insert), 0)
     }
 
-    fn begun(&self, state: &State, basis: Basis, evaluation: Evaluation, listed: u8) -> Phase {
+    fn begun(&self, state: &State, index: usize, basis: Basis, evaluation: Evaluation, listed: u8) -> Phase {
         let reads_early = [
             Guard::TargetReadAfterIntent,
             Guard::ListAfterFlag,
@@ -118,9 +127,11 @@ impl Interlock {
         ];
         let early = self.world.without.filter(|guard| reads_early.contains(guard)).map(|_| {
             Box::new(Early {
-                targets: (0..self.targets.len()).map(|target| self.observe_target(state, target)).collect(),
+                targets: (0..self.targets.len())
+                    .map(|number| self.observe_for(state, index, &basis, false, number))
+                    .collect(),
                 dependents: (0..self.dependents.len()).map(|name| Self::observe_dependent(state, name)).collect(),
-                listing: Self::list(state, listed),
+                listing: self.list(state, index, listed),
             })
         });
         let asks = evaluation.asks();
@@ -129,7 +140,8 @@ impl Interlock {
 
     /// Returns true if the deletion is not reviewed: a world without reviews on one side.
     fn is_unreviewed(&self, index: usize) -> bool {
-        self.world.lacks(Guard::Reviews) && matches!(self.world.requests[index].operation, Operation::Delete(_))
+        let request = self.world.requests[index];
+        request.is_override || (self.world.lacks(Guard::Reviews) && matches!(request.operation, Operation::Delete(_)))
     }
 
     /// Answers one read of a review.
@@ -147,9 +159,21 @@ impl Interlock {
                 let observed = match early(guard) {
                     _ if is_lost => Observation::Unknown(lost()),
                     Some(early) => early.targets[number].clone(),
-                    None => self.observe_target(state, number),
+                    None => self.observe_for(state, index, &review.basis, insert.is_recorded(), number),
                 };
                 insert.observed(key, observed);
+            }
+            (Evaluation::Insert(insert), Ask::Dependent(key)) => {
+                let number = self.dependents.iter().position(|dependent| dependent == key).expect("a dependent");
+                let observed = match Self::observe_dependent(state, number) {
+                    _ if is_lost => Observation::Unknown(lost()),
+                    Observation::Stored { .. } if self.world.lacks(Guard::TakenNameRefuses) => {
+                        let basis = review.basis.clone();
+                        return Arc::make_mut(&mut state.requests[index]).phase = Phase::Admitted(basis);
+                    }
+                    observed => observed,
+                };
+                insert.name_observed(observed);
             }
             (Evaluation::Delete(delete), Ask::Dependent(key)) => {
                 let number = self.dependents.iter().position(|dependent| dependent == key).expect("a dependent");
@@ -165,7 +189,7 @@ impl Interlock {
                 let listing = match early(Guard::ListAfterFlag) {
                     _ if is_lost => Listing::Unknown(lost()),
                     Some(early) => early.listing.clone(),
-                    None => Self::list(state, target),
+                    None => self.list(state, index, target),
                 };
                 delete.listed(listing);
             }

@@ -21,36 +21,39 @@ impl Interlock {
                     true => End::GivenUp,
                     false => {
                         let uid = uid(index, attempt);
-                        state.dependents.insert(name, StoredDependent { uid, version: 1, targets });
+                        let owners = self.world.requests[index].owners;
+                        state.dependents.insert(name, StoredDependent { uid, version: 1, targets, owners });
                         state.created.insert((index, attempt));
                         End::Done
                     }
                 }
             }
             (operation, Basis::Dependent(old)) => {
-                let (Operation::Update(name, targets) | Operation::Apply(name, targets)) = operation else { return };
+                let Some(name) = operation.dependent() else { return };
+                let (targets, owners) = self.written(index, Some(&old));
                 match state.dependents.get_mut(&name) {
-                    None if matches!(operation, Operation::Update(..)) => End::GivenUp,
+                    None if !matches!(operation, Operation::Apply(..)) => End::GivenUp,
                     Some(current) if *current == old => {
                         current.version += 1;
-                        current.targets = targets;
+                        (current.targets, current.owners) = (targets, owners);
                         End::Done
                     }
                     None | Some(_) => return self.review(state, index, attempt + 1),
                 }
             }
             (Operation::Delete(target), Basis::Target(old)) => {
-                let current = &mut state.targets[usize::from(target)];
+                let mut current = state.targets[usize::from(target)];
                 if !current.is_stored {
                     End::GivenUp
-                } else if *current != old && !self.world.lacks(Guard::ReviewedAgain) {
+                } else if current != old && !self.world.lacks(Guard::ReviewedAgain) {
                     return self.review(state, index, attempt + 1);
-                } else if self.world.finalizers {
-                    current.is_terminating = true;
-                    current.version += 1;
-                    End::Done
                 } else {
-                    current.is_stored = false;
+                    current.delete(self.propagation(index, current));
+                    state.targets[usize::from(target)] = current;
+                    self.note_orphans(state);
+                    if self.world.requests[index].is_override {
+                        self.let_go(state, target);
+                    }
                     End::Done
                 }
             }

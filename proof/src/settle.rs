@@ -14,7 +14,10 @@ impl Interlock {
     pub(crate) fn settle(&self, state: &mut State) {
         for index in 0..state.requests.len() {
             if let Some(next) = self.next_phase(state, &state.requests[index]) {
-                Arc::make_mut(&mut state.requests[index]).phase = next;
+                let mut request = (*state.requests[index]).clone();
+                request.phase = next;
+                self.note_obstacles(state, index, &mut request);
+                state.requests[index] = Arc::new(request);
             }
         }
         // Batches without a member that waits for them.
@@ -73,7 +76,9 @@ impl Interlock {
 fn end_of(refusal: &Refusal) -> End {
     match refusal {
         Refusal::AgainSoon => End::AgainSoon,
-        Refusal::Missing(_) | Refusal::Terminating(_) | Refusal::Referenced | Refusal::Failed => End::Refused,
+        Refusal::Missing(_) | Refusal::Terminating(_) | Refusal::Referenced | Refusal::NameTaken | Refusal::Failed => {
+            End::Refused
+        }
         Refusal::Unknown(_) => End::Unknown,
     }
 }

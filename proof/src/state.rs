@@ -10,6 +10,7 @@ use depguard_core::interlock::{
     Verdict,
 };
 
+use crate::owners::{Owners, Propagation};
 use crate::world::{Events, Targets};
 
 /// State of a world.
@@ -38,6 +39,14 @@ pub struct State {
     pub(crate) unaware: BTreeSet<u8>,
     /// The time since which all replicas know the rule; `None`: always, or not yet.
     pub(crate) aware_since: Option<u32>,
+    /// The dependents whose ownerReferences the collector is about to take away.
+    pub(crate) orphaned: BTreeSet<u8>,
+    /// The dependents that an override left behind.
+    pub(crate) let_go: BTreeSet<u8>,
+    /// The replicas whose API servers still call by the former path.
+    pub(crate) behind: BTreeSet<u8>,
+    /// True once the configurations have the next path.
+    pub(crate) has_changed: bool,
     /// True if a reference became dangling although the world promised that none does.
     pub(crate) is_broken: bool,
     /// The longest time that tells two states apart.
@@ -53,6 +62,10 @@ pub(crate) struct TargetState {
     /// Number of changes, which is the `resourceVersion`.
     pub(crate) version: u8,
     pub(crate) is_terminating: bool,
+    /// True if somebody's finalizer holds the target.
+    pub(crate) is_held: bool,
+    /// The collector's finalizer; none for a deletion in the background.
+    pub(crate) propagation: Propagation,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -60,6 +73,7 @@ pub(crate) struct StoredDependent {
     pub(crate) uid: String,
     pub(crate) version: u8,
     pub(crate) targets: Targets,
+    pub(crate) owners: Owners,
 }
 
 #[derive(Debug, Clone)]
@@ -69,6 +83,8 @@ pub(crate) struct RequestState {
     pub(crate) lifetime: u32,
     pub(crate) attempt: u8,
     pub(crate) phase: Phase,
+    /// The obstacles that the collector's update met last.
+    pub(crate) refused_in: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -192,16 +208,6 @@ impl State {
         Duration::from_secs(self.now.into())
     }
 
-    /// Returns the references to targets that don't exist.
-    pub(crate) fn dangling(&self) -> Vec<(u8, usize)> {
-        let references = self.dependents.iter().flat_map(|(name, dependent)| {
-            (0..self.targets.len())
-                .filter(|target| dependent.targets & (1 << target) != 0)
-                .map(|target| (*name, target))
-        });
-        references.filter(|(_, target)| !self.targets[*target].is_stored).collect()
-    }
-
     /// Returns true if the world promises that no reference becomes dangling.
     pub(crate) fn promises(&self, wait: u32) -> bool {
         self.aware_since.is_none_or(|since| self.now - since >= wait) && self.unaware.is_empty()
@@ -218,13 +224,17 @@ struct Essence<'a> {
     targets: &'a [TargetState],
     dependents: &'a BTreeMap<u8, StoredDependent>,
     created: &'a BTreeSet<(usize, u8)>,
-    requests: Vec<(Option<u32>, u8, &'a Phase)>,
+    requests: Vec<(Option<u32>, u8, &'a Phase, Option<u64>)>,
     batches: &'a BTreeMap<(u8, RegisterName), Arc<Batch>>,
     ages: Vec<(RegisterName, &'a AgingPart, Duration)>,
     cleaning: &'a Option<Arc<Register>>,
     left: &'a Events,
     unaware: &'a BTreeSet<u8>,
     aware_for: Option<u32>,
+    orphaned: &'a BTreeSet<u8>,
+    let_go: &'a BTreeSet<u8>,
+    behind: &'a BTreeSet<u8>,
+    has_changed: bool,
     is_broken: bool,
 }
 
@@ -245,15 +255,19 @@ impl State {
             left,
             unaware,
             aware_since,
+            orphaned,
+            let_go,
+            behind,
+            has_changed,
             is_broken,
             longest,
         } = self;
         let age = |since: u32, cap: u32| (now - since).min(cap);
         let requests = requests.iter().map(|request| {
-            let RequestState { start, lifetime, attempt, phase } = &**request;
+            let RequestState { start, lifetime, attempt, phase, refused_in } = &**request;
             // The age of a request that has ended tells nothing.
             let start = start.filter(|_| !request.has_ended());
-            (start.map(|start| age(start, lifetime + 1)), *attempt, phase)
+            (start.map(|start| age(start, lifetime + 1)), *attempt, phase, *refused_in)
         });
         let oldest = Duration::from_secs((*longest).into());
         let ages = cleaner.ages(self.time()).map(|(register, part, age)| (register, part, age.min(oldest)));
@@ -271,6 +285,10 @@ impl State {
             left,
             unaware,
             aware_for: aware_since.map(|since| age(since, *longest)),
+            orphaned,
+            let_go,
+            behind,
+            has_changed: *has_changed,
             is_broken: *is_broken,
         }
     }

@@ -1,6 +1,8 @@
 //! Worlds: which objects and requests there are, and what else may happen.
 
+use crate::generations::Generations;
 use crate::guard::Guard;
+use crate::owners::{Owners, Propagation};
 
 /// Set of targets, one bit each.
 pub type Targets = u8;
@@ -26,6 +28,8 @@ pub struct World {
     pub hot: Option<Hot>,
     /// True if replicas learn of the rule in the course of events.
     pub rule_is_new: bool,
+    /// True if a creation waits for its name: it is refused if another object has the name. That can only refuse more.
+    pub reads_names: bool,
     /// True if evaluations go on after the API server has given their request up.
     pub zombies: bool,
     /// True if no time passes: all requests and all marks live for ever.
@@ -35,8 +39,16 @@ pub struct World {
     pub is_coarse: bool,
     /// The most events of each kind.
     pub events: Events,
+    /// Owners of the dependents that are stored at the beginning.
+    pub owned: Vec<(u8, Owners)>,
+    /// True if the rule ignores the dependents that go with their target.
+    pub ignores_owned: bool,
+    /// True if dependents have no namespace. Targets have one.
+    pub is_cluster_scoped: bool,
     /// The guard that this world does without.
     pub without: Option<Guard>,
+    /// The generations of registers.
+    pub generations: Generations,
 }
 
 /// Request to an API server.
@@ -48,6 +60,12 @@ pub struct Request {
     pub lifetime: u32,
     /// The replica of the webhook that reviews the request.
     pub replica: u8,
+    /// The owners that the dependent has then.
+    pub owners: Owners,
+    /// The propagation that a deletion asks for; `None`: nothing is said.
+    pub propagation: Option<Propagation>,
+    /// True for a deletion that is let through whatever refers to the target.
+    pub is_override: bool,
 }
 
 /// Marks about a target that many dependents begin to refer to.
@@ -70,6 +88,8 @@ pub enum Operation {
     Apply(u8, Targets),
     /// Deletion of a target.
     Delete(u8),
+    /// The collector's update of a dependent, which takes the ownerReferences to the first target away.
+    Release(u8),
 }
 
 /// Numbers of events that nobody asked for.
@@ -106,11 +126,16 @@ impl World {
             finalizers: false,
             hot: None,
             rule_is_new: false,
+            reads_names: false,
             zombies: true,
             is_timeless: false,
             is_coarse: false,
             events: Events::default(),
+            owned: Vec::new(),
+            ignores_owned: false,
+            is_cluster_scoped: false,
             without: None,
+            generations: Generations::One,
         }
     }
 
@@ -133,7 +158,7 @@ impl World {
         let (Operation::Create(first, refs), Operation::Create(second, others)) = (a.operation, b.operation) else {
             return a == b && matches!(a.operation, Operation::Delete(_));
         };
-        let is_alike = (a.lifetime, a.replica, refs) == (b.lifetime, b.replica, others);
+        let is_alike = (a.lifetime, a.replica, a.owners, refs) == (b.lifetime, b.replica, b.owners, others);
         is_alike && is_unique(first) && is_unique(second)
     }
 }
@@ -142,7 +167,7 @@ impl Operation {
     /// Returns the dependent that the operation stores.
     pub(crate) fn dependent(self) -> Option<u8> {
         match self {
-            Self::Create(name, _) | Self::Update(name, _) | Self::Apply(name, _) => Some(name),
+            Self::Create(name, _) | Self::Update(name, _) | Self::Apply(name, _) | Self::Release(name) => Some(name),
             Self::Delete(_) => None,
         }
     }
@@ -150,22 +175,32 @@ impl Operation {
 
 /// Returns a creation.
 pub fn create(name: u8, targets: Targets) -> Request {
-    Request { operation: Operation::Create(name, targets), lifetime: 1, replica: 0 }
+    request(Operation::Create(name, targets))
 }
 
 /// Returns an update.
 pub fn update(name: u8, targets: Targets) -> Request {
-    Request { operation: Operation::Update(name, targets), lifetime: 1, replica: 0 }
+    request(Operation::Update(name, targets))
 }
 
 /// Returns a server-side apply.
 pub fn apply(name: u8, targets: Targets) -> Request {
-    Request { operation: Operation::Apply(name, targets), lifetime: 1, replica: 0 }
+    request(Operation::Apply(name, targets))
 }
 
 /// Returns a deletion.
 pub fn delete(target: u8) -> Request {
-    Request { operation: Operation::Delete(target), lifetime: 1, replica: 0 }
+    request(Operation::Delete(target))
+}
+
+/// Returns the collector's update of a dependent, which is sent when the collector needs it.
+pub fn release(name: u8) -> Request {
+    request(Operation::Release(name))
+}
+
+fn request(operation: Operation) -> Request {
+    let (lifetime, replica, owners, propagation) = (1, 0, Owners::NONE, None);
+    Request { operation, lifetime, replica, owners, propagation, is_override: false }
 }
 
 impl Request {
@@ -177,5 +212,20 @@ impl Request {
     /// Returns the request with another lifetime, as a collection delete has it.
     pub fn lives(self, lifetime: u32) -> Self {
         Self { lifetime, ..self }
+    }
+
+    /// Returns the request that gives its dependent these owners.
+    pub fn owned_by(self, owners: Owners) -> Self {
+        Self { owners, ..self }
+    }
+
+    /// Returns the deletion with a propagation.
+    pub fn by(self, propagation: Propagation) -> Self {
+        Self { propagation: Some(propagation), ..self }
+    }
+
+    /// Returns the deletion that is let through whatever refers to the target.
+    pub fn overrides(self) -> Self {
+        Self { is_override: true, ..self }
     }
 }

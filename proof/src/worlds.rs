@@ -1,11 +1,13 @@
 //! Worlds that `cargo test` and the program play.
 
+use crate::generations::Generations;
 use crate::guard::Guard;
-use crate::properties::{NEVER_DANGLING, NO_MARK_LEFT};
+use crate::owner_worlds;
+use crate::properties::{NEVER_DANGLING, NEVER_STUCK, NO_MARK_LEFT};
 use crate::world::{Events, Hot, Request, World, apply, create, delete, update};
 
 /// No events besides the requests.
-const QUIET: Events = Events {
+pub(crate) const QUIET: Events = Events {
     touch_target: 0,
     recreate_target: 0,
     touch_dependent: 0,
@@ -19,7 +21,7 @@ const QUIET: Events = Events {
 /// Returns the worlds of some thousand states each, in which all properties hold.
 pub fn small() -> Vec<World> {
     let pair = || [create(0, 1), delete(0)];
-    vec![
+    let mut worlds = vec![
         World::new("a creation and a deletion", pair()),
         World { events: Events { touch_target: 1, ..QUIET }, ..World::new("the same; the target is changed", pair()) },
         World {
@@ -45,6 +47,14 @@ pub fn small() -> Vec<World> {
             rule_is_new: true,
             ..World::new("the same at two replicas; the rule is new", [create(0, 1), delete(0).at(1)])
         },
+        coarse(World {
+            rule_is_new: true,
+            events: Events { remove_register: 1, ..QUIET },
+            ..World::new(
+                "the same at two replicas; the rule is new, and the register is deleted",
+                [create(0, 1), delete(0).at(1)],
+            )
+        }),
         World { merges: true, ..World::new("the same, merged", pair()) },
         World { hot: Some(Hot::Shared), ..World::new("the same; the target has a shared mark", pair()) },
         World::new("a creation and a collection delete, which lives longer", [create(0, 1), delete(0).lives(2)]),
@@ -58,6 +68,7 @@ pub fn small() -> Vec<World> {
             events: Events { remove_dependent: 1, ..QUIET },
             ..World::new("an update and a deletion; the dependent is deleted", [update(0, 1), delete(0)])
         },
+        taken("a creation whose name is taken, and a deletion; the other dependent is deleted"),
         coarse(World::new("two creations and a deletion", [create(0, 1), create(1, 1), delete(0)])),
         coarse(World::new("a creation and two deletions", [create(0, 1), delete(0), delete(0)])),
         coarse(World {
@@ -65,14 +76,18 @@ pub fn small() -> Vec<World> {
             ..World::new("a creation and a deletion; the target has many intents", pair())
         }),
         coarse(two_targets("a creation with two targets, and their deletions", [create(0, 3), delete(0), delete(1)])),
-    ]
+        another_key(),
+        next_generation(),
+    ];
+    worlds.extend(owner_worlds::small());
+    worlds
 }
 
 /// Returns the worlds of up to some million states each, in which all properties hold.
 pub fn large() -> Vec<World> {
     let all = Events { touch_target: 1, recreate_target: 1, ..QUIET };
     let five = || [create(0, 1), create(1, 2).at(1), create(2, 3), delete(0).at(1), delete(1)];
-    vec![
+    let mut worlds = vec![
         World {
             events: Events { remove_dependent: 1, ..all },
             ..World::new("a creation and a deletion; all objects change", [create(0, 1), delete(0)])
@@ -117,6 +132,14 @@ pub fn large() -> Vec<World> {
             ..World::new(
                 "two creations and a deletion; the rule is new",
                 [create(0, 1), create(1, 1).at(1), delete(0).at(1)],
+            )
+        },
+        World {
+            rule_is_new: true,
+            events: Events { remove_register: 2, ..QUIET },
+            ..World::new(
+                "a creation and a deletion; the rule is new, and the register is deleted twice",
+                [create(0, 1), delete(0).at(1)],
             )
         },
         World::new("two creations and a deletion, step by step", [create(0, 1), create(1, 1), delete(0)]),
@@ -179,10 +202,38 @@ pub fn large() -> Vec<World> {
             ..two_targets("three creations and two deletions, merged by two replicas; no time passes", five())
         }),
         coarse(two_targets("three creations and two deletions at two replicas", five())),
-    ]
+    ];
+    worlds.extend(owner_worlds::large());
+    worlds
 }
 
-fn coarse(world: World) -> World {
+fn taken(name: &'static str) -> World {
+    World {
+        stored: vec![(0, 0)],
+        reads_names: true,
+        events: Events { remove_dependent: 1, ..QUIET },
+        ..World::new(name, [create(0, 1), delete(0)])
+    }
+}
+
+fn another_key() -> World {
+    World {
+        generations: Generations::AnotherKey,
+        ..World::new(
+            "two creations and two deletions at two replicas with two keys",
+            [create(0, 1), create(1, 1).at(1), delete(0), delete(0).at(1)],
+        )
+    }
+}
+
+fn next_generation() -> World {
+    World {
+        generations: Generations::Change,
+        ..World::new("a creation and a deletion at two replicas; the key changes", [create(0, 1), delete(0).at(1)])
+    }
+}
+
+pub(crate) fn coarse(world: World) -> World {
     World { is_coarse: true, zombies: false, ..world }
 }
 
@@ -252,11 +303,35 @@ pub fn counterexample(guard: Guard) -> (World, &'static str) {
             finalizers: true,
             ..World::new("a creation and a deletion; the target has a finalizer", [create(0, 1), delete(0)])
         },
+        Guard::OpenedAtOnceOnlyUnused => World {
+            rule_is_new: true,
+            events: Events { remove_register: 1, ..QUIET },
+            ..World::new(
+                "a creation and a deletion at two replicas; the rule is new, and the register is deleted",
+                [create(0, 1), delete(0).at(1)],
+            )
+        },
+        Guard::TakenNameRefuses => taken("a creation whose name is taken, and a deletion"),
         Guard::WaitTwiceAfterRule => World {
             rule_is_new: true,
             ..World::new("a creation and a deletion at two replicas; the rule is new", [create(0, 1), delete(0).at(1)])
         },
+        Guard::EachOwnerCounts
+        | Guard::OwnerIsServed
+        | Guard::OwnerInReach
+        | Guard::OrphaningCounts
+        | Guard::TerminatingOrphanRefuses
+        | Guard::OwnersReviewed
+        | Guard::GoneOwnerCounts
+        | Guard::OrphaningReviewedAgain
+        | Guard::LetGoPasses => owner_worlds::counterexample(guard),
+        Guard::GenerationInPath => another_key(),
+        Guard::FormerRegistersGo => next_generation(),
     };
-    let property = if guard == Guard::TakeDown { NO_MARK_LEFT } else { NEVER_DANGLING };
+    let property = match guard {
+        Guard::TakeDown => NO_MARK_LEFT,
+        Guard::LetGoPasses => NEVER_STUCK,
+        _ => NEVER_DANGLING,
+    };
     (world.without(guard), property)
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use depguard_core::interlock::{
-    Ask, Note, Outcome, Register, RegisterName, RegisterRead, RegisterStep, RegisterWrite, WriteResult,
-};
+use depguard_core::interlock::{Ask, Note, Outcome, Register, RegisterName, RegisterWrite};
+
+use depguard_core::protocol::{StoredRead, WriteResult, WriteStep};
 
 use crate::careless;
 use crate::guard::Guard;
@@ -57,13 +57,13 @@ impl Interlock {
         match to_write(&batch) {
             None => {
                 let read = match (mode, current) {
-                    (StepMode::Lost, _) => RegisterRead::Unknown(lost()),
+                    (StepMode::Lost, _) => StoredRead::Unknown(lost()),
                     (StepMode::Stale, _) => match &state.stale {
-                        Some(stale) => RegisterRead::Stored(Box::new((**stale).clone())),
+                        Some(stale) => StoredRead::Stored(Box::new((**stale).clone())),
                         None => return,
                     },
-                    (StepMode::Plain, Some(register)) => RegisterRead::Stored(Box::new((*register).clone())),
-                    (StepMode::Plain, None) => RegisterRead::Absent,
+                    (StepMode::Plain, Some(register)) => StoredRead::Stored(Box::new((*register).clone())),
+                    (StepMode::Plain, None) => StoredRead::Absent,
                 };
                 for write in &mut batch.writes {
                     write.read(read.clone());
@@ -141,8 +141,8 @@ pub(crate) fn to_write(batch: &Batch) -> Option<Register> {
         .writes
         .iter()
         .filter_map(|write| match write.step() {
-            Some(RegisterStep::Write(register)) => Some(register),
-            Some(RegisterStep::Read(_)) | None => None,
+            Some(WriteStep::Write(register)) => Some(register),
+            Some(WriteStep::Read(_)) | None => None,
         })
         .collect();
     match registers[..] {
@@ -163,7 +163,7 @@ pub(crate) fn free_version(state: &State) -> String {
     state.registers.values().flatten().for_each(|register| use_of(register));
     state.late.iter().chain(&state.cleaning).chain(&state.stale).for_each(|register| use_of(register));
     for write in state.batches.values().flat_map(|batch| &batch.writes) {
-        if let Some(RegisterStep::Write(register)) = write.step() {
+        if let Some(WriteStep::Write(register)) = write.step() {
             use_of(register);
         }
     }

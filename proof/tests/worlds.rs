@@ -51,10 +51,23 @@ needed! {
     a_shared_mark_that_was_read_before_the_review_may_be_gone: SharedReadAfterReview,
     a_new_register_that_is_open_misses_marks: ClosedWhenNew,
     a_terminating_target_is_as_good_as_gone: TerminatingRefuses,
+    a_creation_whose_name_is_taken_must_not_pass_without_an_intent: TakenNameRefuses,
     a_mark_must_outlive_its_request: KeptLongerThanRequests,
     a_deletion_must_be_reviewed_again_if_the_target_has_changed: ReviewedAgain,
     once_the_time_of_marks_is_not_enough_after_a_rule_is_known: WaitTwiceAfterRule,
     a_deletion_without_a_review_leaves_dangling_references: Reviews,
+    a_dependent_of_two_owners_stays_for_the_other: EachOwnerCounts,
+    the_collector_finds_no_owner_of_an_unserved_version: OwnerIsServed,
+    a_cluster_scoped_dependent_outlives_its_owner_in_a_namespace: OwnerInReach,
+    a_deletion_that_orphans_leaves_owned_dependents: OrphaningCounts,
+    a_terminating_target_that_orphans_takes_no_new_dependent_along: TerminatingOrphanRefuses,
+    an_update_that_takes_the_owner_away_leaves_a_reference_behind: OwnersReviewed,
+    a_dependent_of_a_target_that_is_gone_may_lose_its_owner: GoneOwnerCounts,
+    a_second_deletion_that_orphans_leaves_owned_dependents: OrphaningReviewedAgain,
+    an_override_that_orphans_hangs_if_the_collector_is_refused: LetGoPasses,
+    a_register_opened_at_once_while_creations_are_reviewed_misses_marks: OpenedAtOnceOnlyUnused,
+    replicas_with_two_keys_miss_each_others_marks: GenerationInPath,
+    marks_of_a_former_generation_are_missed_by_the_next: FormerRegistersGo,
 }
 
 /// Coarse steps leave out nothing that matters, but for the guards that are about the moments in between.

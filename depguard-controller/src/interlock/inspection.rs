@@ -3,23 +3,45 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use depguard_core::interlock::{Buckets, Cleaner, Register, RegisterName};
+use depguard_core::interlock::{Buckets, Cleaner, MAX_REGISTER_BYTES, Register, RegisterName};
 
 use crate::runtime::metrics::RegisterFigures;
+use crate::runtime::round::MAX_SILENCE;
+
+/// Room that a reference to a target takes at most, in bytes: a register without that room is full.
+const ROOM: usize = 4 << 10;
 
 /// Memory of the inspections so far. A new one has seen nothing.
 pub(super) struct Inspector {
     cleaner: Cleaner,
-    /// UIDs of the registers that the last inspection found open.
-    open: BTreeMap<RegisterName, String>,
+    /// Registers that the last inspection found open.
+    open: BTreeMap<RegisterName, OpenRegister>,
+}
+
+/// Register that was found open.
+#[derive(Debug, Clone)]
+struct OpenRegister {
+    uid: String,
+    /// Time of the last read that was answered.
+    heard: Duration,
+}
+
+/// Reason why a register could not be read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// The API server gave an answer that is no register.
+    Answer(String),
+    /// Nobody answered.
+    Silence(String),
 }
 
 /// One inspection of all registers.
 pub(super) struct Inspection<'i> {
     inspector: &'i mut Inspector,
-    open: BTreeMap<RegisterName, String>,
+    open: BTreeMap<RegisterName, OpenRegister>,
     problems: BTreeMap<RegisterName, String>,
     figures: RegisterFigures,
+    full: Option<RegisterName>,
 }
 
 /// Write of one register.
@@ -37,6 +59,8 @@ pub(super) struct Report {
     pub(super) problem: Option<String>,
     /// True if the same registers were open at the last inspection.
     pub(super) is_unbroken: bool,
+    /// Register that has no room for another mark.
+    pub(super) full: Option<RegisterName>,
     pub(super) figures: RegisterFigures,
 }
 
@@ -48,7 +72,7 @@ impl Inspector {
 
     pub(super) fn begin(&mut self) -> Inspection<'_> {
         let (open, problems, figures) = (BTreeMap::new(), BTreeMap::new(), RegisterFigures::default());
-        Inspection { inspector: self, open, problems, figures }
+        Inspection { inspector: self, open, problems, figures, full: None }
     }
 }
 
@@ -58,14 +82,19 @@ impl Inspection<'_> {
     pub(super) fn take(
         &mut self,
         name: RegisterName,
-        found: Result<Option<Register>, String>,
+        found: Result<Option<Register>, Unread>,
         at: Duration,
     ) -> Option<Write> {
         match found {
             Ok(Some(register)) => {
-                let marks = self.figures.add(&register);
+                let (marks, size) = (self.figures.add(&register), register.size());
+                self.figures.sizes.insert(name.to_string(), size);
+                self.full = self.full.or((size > MAX_REGISTER_BYTES - ROOM).then_some(name));
                 match register.uid().filter(|_| register.is_open()) {
-                    Some(uid) => _ = self.open.insert(name, uid.to_owned()),
+                    Some(uid) => {
+                        self.figures.open += 1;
+                        self.open.insert(name, OpenRegister { uid: uid.to_owned(), heard: at });
+                    }
                     None => {
                         let why = "is closed, until no request is under way whose marks it may miss";
                         self.problems.insert(name, why.to_owned());
@@ -81,7 +110,11 @@ impl Inspection<'_> {
                 self.problems.insert(name, "does not exist; depguard creates it".to_owned());
                 Some(Write::Create(Register::new(name)))
             }
-            Err(why) => {
+            Err(Unread::Silence(why)) => {
+                self.unheard(name, why, at);
+                None
+            }
+            Err(Unread::Answer(why)) => {
                 self.figures.unreadable += 1;
                 self.problems.insert(name, why);
                 None
@@ -89,23 +122,32 @@ impl Inspection<'_> {
         }
     }
 
-    /// Ends the inspection. A register of which nothing was heard is not open.
-    pub(super) fn end(mut self, buckets: Buckets, at: Duration) -> Report {
-        for name in buckets.registers().filter(|name| !self.open.contains_key(name)) {
-            self.problems.entry(name).or_insert_with(|| {
-                self.figures.unreadable += 1;
-                "was not read in time".to_owned()
-            });
+    /// Takes in that nothing was heard of a register. For a short time that says nothing about a register that was open.
+    fn unheard(&mut self, name: RegisterName, why: String, at: Duration) {
+        self.figures.unreadable += 1;
+        match self.inspector.open.get(&name).filter(|known| at.saturating_sub(known.heard) < MAX_SILENCE) {
+            Some(known) => _ = self.open.insert(name, known.clone()),
+            None => _ = self.problems.insert(name, why),
         }
-        self.figures.open = self.open.len();
+    }
+
+    /// Ends the inspection. A register of which nothing was heard for too long is not open.
+    pub(super) fn end(mut self, buckets: Buckets, at: Duration) -> Report {
+        let is_told = |name: &RegisterName| self.open.contains_key(name) || self.problems.contains_key(name);
+        for name in buckets.registers().filter(|name| !is_told(name)).collect::<Vec<_>>() {
+            self.unheard(name, "was not read in time".to_owned(), at);
+        }
         self.figures.oldest = self.inspector.cleaner.ages(at).map(|(_, _, age)| age).max();
-        let is_unbroken = self.inspector.open == self.open;
+        let uids = |open: &BTreeMap<RegisterName, OpenRegister>| {
+            open.iter().map(|(name, register)| (*name, register.uid.clone())).collect::<Vec<_>>()
+        };
+        let is_unbroken = uids(&self.inspector.open) == uids(&self.open);
         self.inspector.open = self.open;
         let problem = self.problems.iter().next().map(|(name, why)| match self.problems.len() {
             1 => format!("ReferenceRegister {name} {why}"),
             several => format!("{several} ReferenceRegisters are not open: {name} {why}"),
         });
-        Report { problem, is_unbroken, figures: self.figures }
+        Report { problem, is_unbroken, full: self.full, figures: self.figures }
     }
 }
 
@@ -128,7 +170,7 @@ impl RegisterFigures {
 mod tests {
     use depguard_core::Group;
     use depguard_core::interlock::{Ask, Delete, Listing, Nonce, ObjectKey, Revision};
-    use depguard_core::model::{GroupResource, Resource};
+    use depguard_core::model::{GroupResource, Namespace, Resource};
 
     use super::*;
 
@@ -173,12 +215,20 @@ mod tests {
         opened(name).with(&[note]).0.unwrap().stored_as("u", "3")
     }
 
-    fn problem(inspector: &mut Inspector, found: [Result<Option<Register>, String>; 2]) -> (Option<String>, bool) {
+    fn problem(inspector: &mut Inspector, found: [Result<Option<Register>, Unread>; 2]) -> (Option<String>, bool) {
+        problem_at(inspector, found, seconds(0))
+    }
+
+    fn problem_at(
+        inspector: &mut Inspector,
+        found: [Result<Option<Register>, Unread>; 2],
+        at: Duration,
+    ) -> (Option<String>, bool) {
         let mut inspection = inspector.begin();
         for (name, found) in names().into_iter().zip(found) {
-            inspection.take(name, found, seconds(0));
+            inspection.take(name, found, at);
         }
-        let Report { problem, is_unbroken, .. } = inspection.end(buckets(), seconds(0));
+        let Report { problem, is_unbroken, .. } = inspection.end(buckets(), at);
         (problem, is_unbroken)
     }
 
@@ -218,7 +268,7 @@ mod tests {
         for (found, said) in [
             (Ok(None), "does not exist; depguard creates it"),
             (closed, "is closed, until no request is under way"),
-            (Err("can't be read: 403".to_owned()), "can't be read: 403"),
+            (Err(Unread::Answer("can't be read: 403".to_owned())), "can't be read: 403"),
         ] {
             let [one, _] = open();
             let (why, _) = problem(&mut inspector, [one, found]);
@@ -228,8 +278,54 @@ mod tests {
         // Another register of the same name is another one.
         let made_anew = opened(second).stored_as("another", "9");
         assert!(!made_anew.is_open());
-        let report = inspector.begin().end(buckets(), seconds(0));
+        let report = inspector.begin().end(buckets(), MAX_SILENCE);
         assert!(report.problem.unwrap().starts_with("2 ReferenceRegisters are not open: bucket-0-of-2 was not read"));
         assert_eq!(report.figures.unreadable, 2);
+    }
+
+    #[test]
+    fn a_register_of_which_nothing_is_heard_for_a_short_time_is_as_it_was() {
+        let [first, second] = names();
+        let open = || [Ok(Some(opened(first))), Ok(Some(opened(second)))];
+        let late = || [Ok(Some(opened(first))), Err(Unread::Silence("can't be read: no answer".to_owned()))];
+        let mut inspector = Inspector::new(KEEP);
+        assert_eq!(problem_at(&mut inspector, open(), seconds(0)), (None, false));
+        assert_eq!(problem_at(&mut inspector, late(), seconds(10)), (None, true));
+        // Not even read.
+        let mut inspection = inspector.begin();
+        inspection.take(first, Ok(Some(opened(first))), seconds(20));
+        let report = inspection.end(buckets(), seconds(20));
+        assert_eq!((report.problem, report.figures.open, report.figures.unreadable), (None, 1, 1));
+        let (why, _) = problem_at(&mut inspector, late(), MAX_SILENCE);
+        assert!(why.is_some_and(|why| why.contains("no answer")));
+    }
+
+    #[test]
+    fn a_register_without_room_is_told_and_its_size_is_a_figure() {
+        let [name, _] = names();
+        let mut register = opened(name);
+        let kind = GroupResource { group: Group::CORE, resource: Resource::parse("vpcs").unwrap() };
+        for number in 0_u32.. {
+            let target = |attempt| ObjectKey {
+                cluster: None,
+                kind: kind.clone(),
+                // Each tenant has only a share of a register.
+                namespace: Some(Namespace::parse(&format!("n{number}")).unwrap()),
+                name: format!("{}{number}-{attempt}", "x".repeat(200)),
+            };
+            let target = (0..).map(target).find(|target: &ObjectKey| buckets().register_of(target) == name).unwrap();
+            let mut delete =
+                Delete::begin(buckets(), Nonce::new(number.into()), target, Revision::parse("v", "1").unwrap());
+            delete.listed(Listing::Empty);
+            let Ask::Record(_, note) = delete.asks().remove(0) else { panic!("no note") };
+            let Some(next) = register.with(&[note]).0 else { break };
+            register = next;
+        }
+        let mut inspector = Inspector::new(KEEP);
+        let mut inspection = inspector.begin();
+        let size = register.size();
+        inspection.take(name, Ok(Some(register)), seconds(0));
+        let report = inspection.end(buckets(), seconds(0));
+        assert_eq!((report.full, report.figures.sizes[&name.to_string()]), (Some(name), size));
     }
 }

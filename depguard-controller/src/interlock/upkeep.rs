@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use depguard_core::interlock::{Buckets, Register, RegisterName};
-use depguard_kcp::{ApiError, Endpoint, send_if_new};
+use depguard_core::interlock::{Buckets, Generation, Register, RegisterKey, RegisterName};
+use depguard_core::{ControlPlane, api};
+use depguard_kcp::{ApiError, Endpoint, RegisterKeySecret, latest, send_if_new};
 use futures::{StreamExt, stream};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use crate::interlock::inspection::{Inspector, Report, Write};
+use crate::interlock::inspection::{Inspector, Report, Unread, Write};
 use crate::interlock::readiness::{InterlockState, RegisterReadiness};
 use crate::leader::write_permit::WritePermit;
-use crate::runtime::apply::own_endpoint;
+use crate::model::condition::stored_conditions;
+use crate::model::names::{INTERLOCKED, REFERENCES_CONFIGURATION};
+use crate::runtime::apply::{self, own_endpoint};
 use crate::runtime::metrics::RegisterFigures;
-use crate::runtime::round::{ReconcileContext, in_time};
+use crate::runtime::round::{MAX_SILENCE, ReconcileContext, in_time};
 
 /// Maximum number of registers that are read at once.
 const MAX_CONCURRENT_READS: usize = 8;
@@ -26,57 +30,76 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 pub(crate) struct RegisterUpkeep {
     context: ReconcileContext,
     endpoint: Endpoint,
-    buckets: Buckets,
+    secret: RegisterKeySecret,
+    buckets: watch::Sender<Buckets>,
+    key: Option<RegisterKey>,
+    /// Generation in which registers may be made.
+    begun: watch::Receiver<Option<Generation>>,
     /// Time for which marks are kept: longer than the lifetime of any request.
     wait: Duration,
     inspector: Inspector,
     /// Beginning of the inspector's clock.
     began: Instant,
     readiness: watch::Sender<RegisterReadiness>,
+    /// End of the last round.
+    looked: Instant,
     /// Problem that was last logged.
     said: Option<String>,
 }
 
 impl RegisterUpkeep {
     /// Makes the task, and the state that conditions use. Marks are kept for `wait`; `believed` is the longest time for
-    /// which a webhook goes by rules of which it hears nothing.
+    /// which a webhook goes by rules of which it hears nothing. `has_locks` tells if locks may refuse deletions.
     pub(crate) fn new(
         context: ReconcileContext,
         buckets: Buckets,
+        namespace: &str,
         wait: Duration,
         believed: Duration,
+        has_locks: bool,
     ) -> (Self, InterlockState) {
         let (readiness, seen) = watch::channel(RegisterReadiness::not_looked());
+        let ((buckets, keyed), (begin, begun)) = (watch::channel(buckets), watch::channel(None));
         let upkeep = Self {
             endpoint: own_endpoint(&context.connection),
+            secret: RegisterKeySecret::new(own_endpoint(&context.connection), namespace),
             context,
             buckets,
+            key: None,
+            begun,
             wait,
             inspector: Inspector::new(wait),
             began: Instant::now(),
             readiness,
+            looked: Instant::now(),
             said: None,
         };
         let settling = wait.saturating_mul(2).saturating_add(believed);
-        (upkeep, InterlockState { buckets, settling, readiness: seen })
+        (upkeep, InterlockState { buckets: keyed, begun: begin, settling, has_locks, readiness: seen })
     }
 
     /// Looks at the registers again and again, and forgets all that it saw once the permit to write is gone.
     pub(crate) async fn run(mut self) {
         let pause = (self.wait / 9).clamp(PAUSES.0, PAUSES.1);
         loop {
-            let is_broken_off = match self.context.permit.latest() {
+            let is_over = match self.context.permit.latest() {
                 WritePermit::Granted => {
                     let permit = self.context.permit.clone();
-                    permit.while_granted(self.round()).await.is_none()
+                    if permit.while_granted(self.keyed_round()).await.is_some() {
+                        self.looked = Instant::now();
+                    }
+                    false
                 }
-                WritePermit::StandingBy(_) | WritePermit::Withheld(_) => true,
+                WritePermit::StandingBy(_) => true,
+                WritePermit::Withheld(_) => false,
             };
-            if is_broken_off {
+            // That nobody knows for a short time if depguard is being uninstalled changes no register.
+            if is_over || self.looked.elapsed() >= MAX_SILENCE {
                 self.forget();
             }
             tokio::select! {
                 changed = self.context.permit.changed() => if !changed { return },
+                changed = self.begun.changed() => if changed.is_err() { return },
                 () = sleep(pause) => {}
             }
         }
@@ -89,10 +112,34 @@ impl RegisterUpkeep {
         send_if_new(&self.readiness, RegisterReadiness::not_looked());
     }
 
+    /// Looks at the key, and at the registers of its generation once they may be made.
+    async fn keyed_round(&mut self) {
+        let found = match self.secret.read().await {
+            Ok(Some(key)) => Ok(key),
+            Ok(None) => self.secret.create(self.key).await,
+            Err(why) => Err(why),
+        };
+        match found {
+            Ok(key) if self.key != Some(key) => {
+                self.key = Some(key);
+                self.forget();
+                self.buckets.send_modify(|buckets| *buckets = buckets.keyed(key));
+            }
+            Ok(_) => {}
+            Err(why) if self.key.is_none() => return self.tell(Some(why)),
+            // The registers go on, and webhooks that are started now refuse.
+            Err(why) => tracing::warn!("{why}"),
+        }
+        let buckets = *self.buckets.borrow();
+        if latest(&mut self.begun) == buckets.generation() {
+            self.round(buckets).await;
+        }
+    }
+
     /// Reads each register, writes those that need it, and tells if all are open.
-    async fn round(&mut self) {
+    async fn round(&mut self, buckets: Buckets) {
         let mut writes = Vec::new();
-        let reads = self.buckets.registers().map(|name| {
+        let reads = buckets.registers().map(|name| {
             let endpoint = &self.endpoint;
             async move { (name, look(endpoint, name).await) }
         });
@@ -103,33 +150,70 @@ impl RegisterUpkeep {
             writes.extend(inspection.take(name, found, self.began.elapsed()));
         }
         drop(reads);
-        let report = inspection.end(self.buckets, self.began.elapsed());
-        self.context.metrics.registers(report.figures);
-        self.report(report);
-        let removed = self.write(writes).await;
+        let report = inspection.end(buckets, self.began.elapsed());
+        self.context.metrics.registers(report.figures.clone());
+        // Rounds about rules wait for the first report, so that no webhook is asked about references before a fresh
+        // installation's registers are open. Each later one is made before anything can break this round off.
+        let first = if *self.readiness.borrow() == RegisterReadiness::not_looked() {
+            Some(report)
+        } else {
+            self.report(report);
+            None
+        };
+        let (removed, made) = self.write(writes).await;
         self.context.metrics.marks_removed(removed);
+        if !made.is_empty() && self.is_unused().await {
+            let opened = made.into_iter().map(|register| Write::Clean(register.opened(), 0));
+            self.write(opened.collect()).await;
+        }
+        if let Some(report) = first {
+            self.report(report);
+        }
     }
 
-    fn report(&mut self, Report { problem, is_unbroken, figures: _ }: Report) {
+    /// Returns true if nobody asks the webhook about creations, and no rule was ever told to be interlocked or to wait for
+    /// that: a fresh installation. Registers that were made before this look miss nothing then that matters: whatever the
+    /// webhook allowed before is over long before a rule is interlocked. In kcp nobody sees all configurations at once.
+    async fn is_unused(&self) -> bool {
+        if self.context.control_plane != ControlPlane::Kubernetes {
+            return false;
+        }
+        let is_told = |rule: &Value| stored_conditions(rule).any(|condition| condition["type"] == INTERLOCKED);
+        let rules = format!("/apis/{}/{}/{}", api::GROUP, api::VERSION, api::PLURAL);
+        let mut told = false;
+        let looked = async {
+            let configuration = apply::read(&self.endpoint, REFERENCES_CONFIGURATION).await?;
+            self.endpoint.list_pages(&rules, |page| told |= page.iter().any(is_told)).await?;
+            Ok::<_, ApiError>(configuration.is_none())
+        };
+        looked.await.is_ok_and(|is_absent| is_absent) && !told
+    }
+
+    /// Logs a problem that is new.
+    fn tell(&mut self, problem: Option<String>) {
         if self.said != problem {
             match &problem {
                 Some(why) => tracing::warn!("references are not interlocked: {why}"),
                 None => tracing::info!("all reference registers are open"),
             }
-            self.said.clone_from(&problem);
+            self.said = problem;
         }
+    }
+
+    fn report(&mut self, Report { problem, is_unbroken, full, figures: _ }: Report) {
+        self.tell(problem.clone());
         let known = self.readiness.borrow().clone();
         let now = match (problem, known) {
             (Some(why), _) => RegisterReadiness::NotOpen { why },
-            (None, RegisterReadiness::Open { since }) if is_unbroken => RegisterReadiness::Open { since },
-            (None, _) => RegisterReadiness::Open { since: Instant::now() },
+            (None, RegisterReadiness::Open { since, .. }) if is_unbroken => RegisterReadiness::Open { since, full },
+            (None, _) => RegisterReadiness::Open { since: Instant::now(), full },
         };
         send_if_new(&self.readiness, now);
     }
 
-    /// Writes the registers, each by the version that was read, and returns the number of marks that were taken away. A
-    /// failure concerns one register, and the next round tries again.
-    async fn write(&self, writes: Vec<Write>) -> u64 {
+    /// Writes the registers, each by the version that was read. Returns the number of marks that were taken away, and the
+    /// registers that were made. A failure concerns one register, and the next round tries again.
+    async fn write(&self, writes: Vec<Write>) -> (u64, Vec<Register>) {
         let writes = writes.into_iter().map(|write| async move {
             let (Write::Create(register) | Write::Clean(register, _)) = &write;
             let (name, object) = (register.name(), register.to_value());
@@ -137,33 +221,38 @@ impl RegisterUpkeep {
                 Write::Create(_) => self.endpoint.post_json(&RegisterName::collection(), &object).await,
                 Write::Clean(..) => self.endpoint.put_json(&name.path(), &object).await,
             };
-            let removed = if let Write::Clean(_, removed) = write { removed } else { 0 };
-            (name, removed, written)
+            (name, write, written)
         });
-        let (mut writes, mut total) = (in_time(writes), 0_u64);
-        while let Some((name, removed, written)) = writes.next().await {
-            match written {
-                Ok(_) => total = total.saturating_add(removed),
-                Err(error) if error.is_conflict() => {
+        let (mut writes, mut total, mut made) = (in_time(writes), 0_u64, Vec::new());
+        while let Some((name, write, written)) = writes.next().await {
+            match (written, write) {
+                (Ok(object), Write::Create(_)) => made.extend(Register::parse(object.to_string().as_bytes())),
+                (Ok(_), Write::Clean(_, removed)) => total = total.saturating_add(removed),
+                (Err(error), _) if error.is_conflict() => {
                     tracing::debug!("ReferenceRegister {name} changed meanwhile; the next round looks again");
                 }
-                Err(error) => {
+                (Err(error), _) => {
                     tracing::warn!("could not write ReferenceRegister {name}, trying again: {}", told(&error));
                 }
             }
         }
-        total
+        (total, made)
     }
 }
 
 /// Reads a register; `None` if it doesn't exist.
-async fn look(endpoint: &Endpoint, name: RegisterName) -> Result<Option<Register>, String> {
+async fn look(endpoint: &Endpoint, name: RegisterName) -> Result<Option<Register>, Unread> {
     match endpoint.get_json(&name.path()).await {
         Ok(found) => Register::parse(found.to_string().as_bytes()).map(Some).map_err(|error| {
-            format!("can't be read ({error}): delete it, and depguard creates it again, closed for a while")
+            let advice = "delete it, and depguard creates it again, closed for a while";
+            Unread::Answer(format!("can't be read ({error}): {advice}"))
         }),
         Err(error) if error.is_missing(&name.to_string()) => Ok(None),
-        Err(error) => Err(format!("can't be read: {}", told(&error))),
+        Err(error) => {
+            let is_answer = error.status().is_some_and(|status| (400..500).contains(&status) && status != 429);
+            let why = format!("can't be read: {}", told(&error));
+            Err(if is_answer { Unread::Answer(why) } else { Unread::Silence(why) })
+        }
     }
 }
 

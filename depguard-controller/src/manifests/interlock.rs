@@ -5,14 +5,18 @@ mod policy;
 
 use depguard_core::interlock::{KIND, PLURAL, register_schema};
 use depguard_core::{ControlPlane, api};
+use depguard_kcp::RegisterKeySecret;
 use serde_json::{Value, json};
 
 use crate::manifests::definition::{Definition, column, if_wide, object_schema};
-use crate::manifests::rbac::{CONTROLLER, WEBHOOK, allow, granted, of_account, own_user};
+use crate::manifests::rbac::{CONTROLLER, WEBHOOK, allow, granted, in_namespace, of_account, outside, own_user};
 use crate::manifests::structural::structural;
-use crate::manifests::{File, Place, ReadThrough, Setup, YamlError, rights_in_places};
+use crate::manifests::{File, NAMESPACE, Place, ReadThrough, Setup, YamlError, rights_in_places, with};
 
 pub use policy::register_policy;
+
+/// Verb by which the webhook sees what became of a dependent that it has allowed, although somebody deleted it at once.
+pub(super) const FOLLOW: [&str; 1] = ["watch"];
 
 /// Returns the rights of the interlock, if it is switched on.
 pub(super) fn rights(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
@@ -27,9 +31,27 @@ pub(super) fn rights(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     let verbs: &[&str] = if reads_everything { &["update"] } else { &["get", "update"] };
     let registers = |verbs: &[&str]| allow(api::GROUP, [PLURAL], verbs);
     // An uninstall lists and deletes the registers of whatever number there is.
-    let controller =
+    let controller_rights =
         granted(&name(CONTROLLER), &controller, &[registers(&["get", "list", "create", "update", "delete"])]);
-    vec![(place, [controller, granted(&name(WEBHOOK), &webhook, &[registers(verbs)])].concat())]
+    let mut objects = [controller_rights, granted(&name(WEBHOOK), &webhook, &[registers(verbs)])].concat();
+    // The key of the registers is where only depguard and administrators read.
+    let secret =
+        |verbs: &[&str]| with(allow("", ["secrets"], verbs), "resourceNames", json!([RegisterKeySecret::NAME]));
+    let made = [allow("", ["secrets"], &["create"]), secret(&["get", "delete"])];
+    objects.extend(in_namespace(&name(CONTROLLER), NAMESPACE, &controller, &made));
+    if !reads_everything {
+        objects.extend(in_namespace(&name(WEBHOOK), NAMESPACE, &webhook, &[secret(&["get"])]));
+    }
+    let follow = |place, right| (place, granted(&name(WEBHOOK), &outside(setup, WEBHOOK), &[right]));
+    let dependents = match (setup.control_plane, setup.read_through) {
+        // Whoever writes a rule grants the webhook its dependents.
+        (ControlPlane::Kubernetes, _) => None,
+        (ControlPlane::Kcp, ReadThrough::FrontProxy) => Some(follow(Place::Shards, allow("*", ["*"], &FOLLOW))),
+        (ControlPlane::Kcp, ReadThrough::Export) => {
+            Some(follow(Place::Providers, allow("apis.kcp.io", ["apiexports/content"], &FOLLOW)))
+        }
+    };
+    [(place, objects)].into_iter().chain(dependents).collect()
 }
 
 /// Returns the files of the interlock, if it is switched on.
@@ -42,13 +64,23 @@ pub(super) fn files(setup: &Setup) -> Result<Vec<File>, YamlError> {
     files.extend(rights_in_places(rights(setup), |place| match (place, setup.read_through) {
         (Place::DepCtrl, ReadThrough::FrontProxy) => (
             "interlock-rbac-dep-ctrl.yaml",
-            "For --read-through front-proxy. Apply in depguard's own workspace. The webhook reads registers by its right\n\
-             # on the shard."
+            "For --read-through front-proxy. Apply in depguard's own workspace. The webhook reads registers and their key by\n\
+             # its right on the shard."
                 .to_owned(),
         ),
         (Place::DepCtrl, ReadThrough::Export) => (
             "interlock-rbac-dep-ctrl-export.yaml",
             "For --read-through export. Apply in depguard's own workspace.".to_owned(),
+        ),
+        (Place::Shards, _) => (
+            "interlock-rbac-shard.yaml",
+            "For --read-through front-proxy. Apply in the workspace system:admin of every shard, beside rbac-shard.yaml.".to_owned(),
+        ),
+        (Place::Providers, _) => (
+            "interlock-rbac-provider-export.yaml",
+            "For --read-through export. Apply in the workspace of each provider of dependents, beside\n\
+             # rbac-provider-export.yaml."
+                .to_owned(),
         ),
         _ => ("interlock-rbac.yaml", "Apply in the cluster, beside rbac.yaml.".to_owned()),
     })?);

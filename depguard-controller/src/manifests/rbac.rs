@@ -8,6 +8,7 @@ use depguard_core::{ControlPlane, api};
 use serde_json::{Value, json};
 
 use crate::leader::write_permit::uninstall_marker_name;
+use crate::manifests::interlock::FOLLOW;
 use crate::manifests::{Identity, NAMESPACE, ReadThrough, Setup, canary, denial_events, interlock, locks, with};
 use crate::model::names::{LEASE, REFERENCES_CONFIGURATION, RULES_CONFIGURATION};
 
@@ -79,8 +80,12 @@ pub(super) fn of_rules(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
 /// in plain Kubernetes. Its label ([`AGGREGATE`]) adds it to the webhook's rights.
 pub fn dependents_of(name: &str, rules: &[Value]) -> Value {
     let kind = |kind: &Value| of_kind(kind, &READ);
-    let dependents = rules.iter().filter_map(|rule| rule.pointer("/spec/dependent"));
-    let mut granted: Vec<Value> = dependents.map(kind).collect();
+    let dependent = |rule: &Value| {
+        let may_interlock = dependencies(rule).any(|dependency| has(dependency, "onMissing", "Deny"));
+        let verbs = if may_interlock { &[&READ[..], &FOLLOW].concat()[..] } else { &READ };
+        Some(of_kind(rule.pointer("/spec/dependent")?, verbs))
+    };
+    let mut granted: Vec<Value> = rules.iter().filter_map(dependent).collect();
     for target in rules.iter().flat_map(dependencies).filter(|dependency| looks_for_targets(dependency)).map(kind) {
         if !granted.contains(&target) {
             granted.push(target);
@@ -125,8 +130,11 @@ fn looks_for_targets(dependency: &Value) -> bool {
 }
 
 fn has_pods_for_targets(rule: &Value) -> bool {
-    let is = |dependency: &Value, field: &str, text: &str| dependency.get(field).and_then(Value::as_str) == Some(text);
-    dependencies(rule).any(|dependency| is(dependency, "group", "") && is(dependency, "resource", "pods"))
+    dependencies(rule).any(|dependency| has(dependency, "group", "") && has(dependency, "resource", "pods"))
+}
+
+fn has(dependency: &Value, field: &str, text: &str) -> bool {
+    dependency.get(field).and_then(Value::as_str) == Some(text)
 }
 
 /// Returns the rights in plain Kubernetes, where rules, configurations and objects are all in one cluster.
@@ -296,7 +304,7 @@ pub(super) fn granted(name: &str, subject: &Value, rules: &[Value]) -> Vec<Value
 }
 
 /// Returns a Role with these rules in a namespace, and its binding, both of this name.
-fn in_namespace(name: &str, namespace: &str, subject: &Value, rules: &[Value]) -> Vec<Value> {
+pub(super) fn in_namespace(name: &str, namespace: &str, subject: &Value, rules: &[Value]) -> Vec<Value> {
     let of = |kind: &str| json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": name, "namespace": namespace}});
     let binding = with(of("RoleBinding"), "roleRef", json!({"apiGroup": GROUP, "kind": "Role", "name": name}));
     vec![with(of("Role"), "rules", json!(rules)), with(binding, "subjects", json!([subject]))]

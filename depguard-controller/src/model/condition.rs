@@ -25,6 +25,11 @@ const MAX_MESSAGES: usize = 5;
 /// Maximum length of a message, in characters.
 const MAX_MESSAGE: usize = 4000;
 
+/// Returns the conditions of an object as it is stored.
+pub(crate) fn stored_conditions(object: &Value) -> impl Iterator<Item = &Value> {
+    object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten()
+}
+
 impl Finding {
     pub(crate) fn yes(reason: &'static str, message: impl Into<String>) -> Self {
         Self { status: "True", reason, message: message.into() }

@@ -1,7 +1,9 @@
 //! Names of the objects that depguard makes.
 
+use depguard_kcp::RegisterKeySecret;
+
 /// depguard's own namespace, unless told otherwise.
-pub const NAMESPACE: &str = "depguard-system";
+pub const NAMESPACE: &str = RegisterKeySecret::NAMESPACE;
 /// Name of the controllers' Lease, unless told otherwise.
 pub(crate) const LEASE: &str = "depguard-controller";
 /// Annotation of the controllers' Lease: version of the controller that wrote the Lease last.
@@ -24,3 +26,5 @@ pub(crate) const OWNING: &str = "Owning";
 pub(crate) const REMOVING: &str = "Removing";
 /// `status.phase` of a GlobalOwner whose groups are released.
 pub(crate) const RELEASING: &str = "Releasing";
+/// Condition of a rule whose new references and deletions of targets are interlocked.
+pub(crate) const INTERLOCKED: &str = "Interlocked";

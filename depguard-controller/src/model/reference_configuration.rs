@@ -5,12 +5,13 @@
 //! servers convert requests of other versions. Match conditions keep updates away from the webhook that change nothing
 //! that a rule reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::Rule;
 use depguard_core::api::{FailurePolicy, OnMissing};
 use depguard_core::model::{GroupResource, Version};
+use depguard_core::protocol::Subresource;
 use depguard_core::rule::PartialRule;
+use depguard_core::{FieldPath, Rule};
 use serde_json::{Value, json};
 
 use crate::model::input_fields::InputFields;
@@ -26,10 +27,16 @@ pub(crate) const IGNORE_PATH: &str = "/reference/ignore";
 const WEBHOOK: &str = "dependency-references.dependencies.opendefense.cloud";
 /// The same for rules with `failurePolicy: Ignore`.
 const IGNORING_WEBHOOK: &str = "ignore.dependency-references.dependencies.opendefense.cloud";
-/// Maximum number of match conditions of kinds in a webhook: API servers allow 64, and one may be for Helm's releases.
-const MAX_CONDITIONS: usize = 63;
+/// Maximum number of match conditions of kinds in a webhook: API servers allow 64, one is about deletions, and one may be
+/// for Helm's releases.
+const MAX_CONDITIONS: usize = 62;
 /// Maximum length of a match condition's expression, in bytes.
 const MAX_EXPRESSION: usize = 4096;
+
+/// Places in CEL of the fields that a Binding changes in a Pod.
+const ANNOTATIONS: &str = r#"[?"metadata"][?"annotations"]"#;
+const LABELS: &str = r#"[?"metadata"][?"labels"]"#;
+const NODE_NAME: &str = r#"[?"spec"][?"nodeName"]"#;
 
 /// Part of a rule that says which requests about its dependents are to be reviewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,16 +46,24 @@ pub(crate) struct CheckedReferences {
     version: Option<Version>,
     /// Fields that the rule reads; `None` if they are unknown.
     inputs: Option<InputFields>,
+    /// Subresources that can change an input.
+    subresources: BTreeSet<&'static str>,
     /// Strictest outcome for a reference to a missing target.
     on_missing: OnMissing,
 }
 
-/// Kinds to review at a place, by the failure policy and the version of their rules, each with the fields that the rules
-/// read.
+/// Kinds to review at a place, by the failure policy and the version of their rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ReferringKinds(
-    BTreeMap<(FailurePolicy, Option<Version>), BTreeMap<GroupResource, Option<InputFields>>>,
-);
+pub(crate) struct ReferringKinds(BTreeMap<(FailurePolicy, Option<Version>), BTreeMap<GroupResource, ReviewedFields>>);
+
+/// Fields of a kind that rules read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ReviewedFields {
+    /// The fields; `None` if they are unknown.
+    inputs: Option<InputFields>,
+    /// Subresources that can change one of them.
+    subresources: BTreeSet<&'static str>,
+}
 
 impl CheckedReferences {
     /// Returns the references that a rule has checked; `None` if it looks for no target.
@@ -57,11 +72,16 @@ impl CheckedReferences {
         edges.peek()?;
         let on_missing = rule.edges().iter().map(|edge| edge.on_missing).max().unwrap_or_default();
         let dependent = rule.dependent();
-        let inputs = edges.flat_map(|edge| edge.inputs(dependent)).map(|path| InputFields::from_path(&path));
+        let kind = dependent.gvr.group_resource();
+        // An object that goes with its owner may refer to the owner while that is being deleted, as long as it names the
+        // owner.
+        let paths: Vec<_> = edges.flat_map(|edge| edge.inputs(dependent)).chain([FieldPath::owners()]).collect();
+        let subresources = Subresource::from_kind(&kind).filter(|below| paths.iter().any(|path| below.changes(path)));
         Some(Self {
-            kind: dependent.gvr.group_resource(),
+            subresources: subresources.map(|below| below.name).collect(),
+            kind,
             version: Some(dependent.gvr.version.clone()),
-            inputs: Some(inputs.fold(InputFields::none(), InputFields::and)),
+            inputs: Some(paths.iter().map(InputFields::from_path).fold(InputFields::none(), InputFields::and)),
             on_missing,
         })
     }
@@ -69,7 +89,14 @@ impl CheckedReferences {
     /// Returns the references of a rule that can't be used, as far as it can be read.
     pub(crate) fn from_partial(rule: &PartialRule) -> Option<Self> {
         let PartialRule { dependent, on_missing, .. } = rule;
-        let checked = || Self { kind: dependent.clone(), version: None, inputs: None, on_missing: *on_missing };
+        let checked = || Self {
+            kind: dependent.clone(),
+            version: None,
+            inputs: None,
+            // Nobody knows the inputs of such a rule, and subresources go on being written.
+            subresources: BTreeSet::new(),
+            on_missing: *on_missing,
+        };
         (*on_missing != OnMissing::Ignore).then(checked)
     }
 
@@ -82,63 +109,103 @@ impl CheckedReferences {
     pub(crate) fn on_missing(&self) -> OnMissing {
         self.on_missing
     }
+
+    /// Returns true if a Pod can be bound to a node without a review while no webhook answers, although the rule reads
+    /// what the binding changes.
+    pub(crate) fn tolerate_bindings(&self) -> bool {
+        let reads = |inputs: &InputFields| !(inputs.within(NODE_NAME).is_empty() && inputs.within(LABELS).is_empty());
+        self.subresources.contains(Subresource::BINDING) && self.inputs.as_ref().is_some_and(reads)
+    }
 }
 
 impl ReferringKinds {
     pub(crate) fn insert(&mut self, policy: FailurePolicy, references: &CheckedReferences) {
-        let CheckedReferences { kind, version, inputs, on_missing: _ } = references;
+        let CheckedReferences { kind, version, inputs, subresources, on_missing: _ } = references;
         let kinds = self.0.entry((policy, version.clone())).or_default();
-        let known = kinds.entry(kind.clone()).or_insert_with(|| Some(InputFields::none()));
-        *known = known.take().zip(inputs.clone()).map(|(known, inputs)| known.and(inputs));
+        let none = || ReviewedFields { inputs: Some(InputFields::none()), subresources: BTreeSet::new() };
+        let known = kinds.entry(kind.clone()).or_insert_with(none);
+        known.inputs = known.inputs.take().zip(inputs.clone()).map(|(known, inputs)| known.and(inputs));
+        known.subresources.extend(subresources);
     }
 }
 
 /// Returns the configuration that has the references of these kinds reviewed.
 pub(crate) fn desired(kinds: &ReferringKinds, clients: &ClientConfigs) -> Value {
-    let webhooks = kinds.0.iter().map(|((policy, version), kinds)| {
+    let webhooks = kinds.0.iter().flat_map(|((policy, version), kinds)| {
         let (name, policy, client) = match policy {
             FailurePolicy::Fail => (WEBHOOK, "Fail", &clients.fail),
             FailurePolicy::Ignore => (IGNORING_WEBHOOK, "Ignore", &clients.ignore),
         };
         let name = version.as_ref().map_or_else(|| name.to_owned(), |version| format!("{version}.{name}"));
-        let rules = kinds.iter().flat_map(|(kind, inputs)| entries(kind, version.as_ref(), inputs.as_ref()));
+        let rules = kinds.iter().flat_map(|(kind, fields)| entries(kind, version.as_ref(), fields));
         let webhook = webhook_configuration::webhook(&name, policy, &rules.collect::<Vec<_>>(), client);
         let webhook = exempting(webhook, kinds.keys(), clients.own_namespace.as_deref(), "object");
-        with_conditions(webhook, kinds)
+        let of_bindings = of_bindings(kinds).map(|(prefix, is_tolerated, condition)| {
+            let policy = if is_tolerated { "Ignore" } else { policy };
+            let rules = ["pods/binding", "bindings"].map(|resource| entry(&["CREATE"], "", "v1", resource, "*"));
+            let webhook = webhook_configuration::webhook(&format!("{prefix}.{name}"), policy, &rules, client);
+            with(exempting(webhook, [], clients.own_namespace.as_deref(), "object"), condition)
+        });
+        [with_conditions(webhook, kinds)].into_iter().chain(of_bindings).collect::<Vec<_>>()
     });
     webhook_configuration::of_webhooks(REFERENCES_CONFIGURATION, &webhooks.collect::<Vec<_>>())
 }
 
 /// Returns the rules of a webhook about a kind: creations and updates, also those of subresources that can change an
-/// input. Nobody knows the inputs of a rule that can't be used, and subresources go on being written.
-fn entries(kind: &GroupResource, version: Option<&Version>, inputs: Option<&InputFields>) -> Vec<Value> {
+/// input, except the bindings of Pods.
+fn entries(kind: &GroupResource, version: Option<&Version>, fields: &ReviewedFields) -> Vec<Value> {
     let (group, resource) = (kind.group.as_str(), kind.resource.as_str());
     let version = version.map_or("*", Version::as_str);
-    let reach = |field: &str| inputs.is_some_and(|inputs| inputs.reach(field));
-    let by_status = reach("status") || (is_built_in(kind) && reach("metadata"));
-    let by_containers = kind.group.is_core() && resource == "pods" && reach("spec");
-    let below = [(by_status, "status"), (by_containers, "ephemeralcontainers")];
-    let below = below.into_iter().filter(|(is_reviewed, _)| *is_reviewed);
-    let below = below.map(|(_, below)| entry(&["UPDATE"], group, version, &format!("{resource}/{below}"), "*"));
+    let below = fields.subresources.iter().filter(|below| **below != Subresource::BINDING);
+    let below = below.map(|below| entry(&["UPDATE"], group, version, &format!("{resource}/{below}"), "*"));
     [entry(&["CREATE", "UPDATE"], group, version, resource, "*")].into_iter().chain(below).collect()
 }
 
-/// Returns true if the kind may be one of Kubernetes' own: an update of its status may change labels and annotations,
-/// too. That of another kind can't.
-fn is_built_in(kind: &GroupResource) -> bool {
-    let group = kind.group.as_str();
-    !group.contains('.') || group.ends_with(".k8s.io")
+/// Returns the webhooks for bindings of Pods to nodes, if rules read what a binding changes: for each the prefix of its
+/// name, true if bindings pass while the webhook doesn't answer, and its match condition.
+///
+/// Each binding has the name of a node, and API servers add labels to it. No webhook may stop the scheduler. The
+/// scheduler writes no annotations.
+fn of_bindings(kinds: &BTreeMap<GroupResource, ReviewedFields>) -> impl Iterator<Item = (&str, bool, Option<Value>)> {
+    let pods = kinds.iter().find(|(kind, fields)| is_pods(kind) && fields.subresources.contains(Subresource::BINDING));
+    let within = |place| pods.and_then(|(_, fields)| fields.inputs.as_ref()).map(|inputs| inputs.within(place));
+    let [annotations, labels, node] = [ANNOTATIONS, LABELS, NODE_NAME].map(|place| within(place).unwrap_or_default());
+    let present = |places: &BTreeSet<String>, all: &str| {
+        let any: Vec<_> = places.iter().map(|place| format!("object{place}.hasValue()")).collect();
+        let any = any.join(" || ");
+        let expression = if any.len() <= MAX_EXPRESSION { any } else { format!("object{all}.hasValue()") };
+        json!({"name": "binding", "expression": expression})
+    };
+    let annotated = (!annotations.is_empty()).then(|| ("annotations", false, Some(present(&annotations, ANNOTATIONS))));
+    let scheduled = match (node.is_empty(), labels.is_empty()) {
+        (false, _) => Some(("bindings", true, None)),
+        (true, false) => Some(("bindings", true, Some(present(&labels, LABELS)))),
+        (true, true) => None,
+    };
+    annotated.into_iter().chain(scheduled)
 }
 
-/// Returns the webhook with a match condition for each kind. It is true for creations, and for updates that change an
-/// input; nothing is asked about an object that is being deleted. Where an expression would be too long, or there are too
-/// many, API servers ask about each update.
-fn with_conditions(mut webhook: Value, kinds: &BTreeMap<GroupResource, Option<InputFields>>) -> Value {
-    let conditions = kinds.iter().filter_map(|(kind, inputs)| condition(kind, inputs.as_ref()?));
-    let conditions: Vec<_> = conditions.take(MAX_CONDITIONS).collect();
-    if let (Some(fields), false) = (webhook.as_object_mut(), conditions.is_empty()) {
+fn is_pods(kind: &GroupResource) -> bool {
+    kind.group.is_core() && kind.resource.as_str() == "pods"
+}
+
+/// Returns the webhook with a match condition that is false for updates of what is being deleted, and one for each kind,
+/// which is true for creations and for updates that change an input. Where an expression would be too long, or there are
+/// too many, API servers ask about each update.
+fn with_conditions(webhook: Value, kinds: &BTreeMap<GroupResource, ReviewedFields>) -> Value {
+    let deleted = r#"object[?"metadata"][?"deletionTimestamp"].orValue(null) == null"#;
+    let deleted =
+        json!({"name": "not-being-deleted", "expression": format!("request.operation != 'UPDATE' || {deleted}")});
+    let conditions = kinds.iter().filter_map(|(kind, fields)| condition(kind, fields.inputs.as_ref()?));
+    with(webhook, [deleted].into_iter().chain(conditions.take(MAX_CONDITIONS)))
+}
+
+/// Returns the webhook with further match conditions.
+fn with(mut webhook: Value, conditions: impl IntoIterator<Item = Value>) -> Value {
+    let mut conditions = conditions.into_iter().peekable();
+    if let (Some(fields), Some(_)) = (webhook.as_object_mut(), conditions.peek()) {
         let all = fields.entry("matchConditions").or_insert_with(|| json!([]));
-        all.as_array_mut().into_iter().for_each(|all| all.extend(conditions.iter().cloned()));
+        all.as_array_mut().into_iter().for_each(|all| all.extend(conditions.by_ref()));
     }
     webhook
 }
@@ -149,8 +216,7 @@ fn condition(kind: &GroupResource, inputs: &InputFields) -> Option<Value> {
     let GroupResource { group, resource } = kind;
     let expression = format!(
         "request.resource.group != '{group}' || request.resource.resource != '{resource}' || \
-         request.operation != 'UPDATE' || \
-         (object[?\"metadata\"][?\"deletionTimestamp\"].orValue(null) == null && ({}))",
+         request.operation != 'UPDATE' || {}",
         inputs.difference()
     );
     let name = if group.is_core() { resource.to_string() } else { format!("{group}/{resource}") };

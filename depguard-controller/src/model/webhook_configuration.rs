@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use depguard_core::api::FailurePolicy;
+use depguard_core::interlock::Generation;
 use depguard_core::model::GroupResource;
 use depguard_core::probe::dispatch_canary;
 use serde_json::{Map, Value, json};
@@ -25,7 +26,7 @@ pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// of the same rules differ in it.
 const REVISION_ANNOTATION: &str = "dependencies.opendefense.cloud/configuration-revision";
 /// Revision of this version. Raise it with each change of the configuration that [`desired`] makes of the same kinds.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
 
 /// Kinds to protect at a place, by the failure policy of their rules. A kind may be in both sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -151,6 +152,18 @@ pub(crate) fn entry(operations: &[&str], group: &str, version: &str, resource: &
         "apiVersions": [version],
         "resources": [resource],
         "scope": scope,
+    })
+}
+
+/// Returns true if API servers call by this configuration at paths of this generation of registers, wherever one
+/// belongs.
+pub(crate) fn names_generation(configuration: &Value, generation: Option<Generation>) -> bool {
+    let webhooks = configuration.get("webhooks").and_then(Value::as_array).into_iter().flatten();
+    let mut of_fail = webhooks.filter(|webhook| policy_of(webhook) == Some(FailurePolicy::Fail));
+    of_fail.all(|webhook| {
+        let path =
+            ["/clientConfig/url", "/clientConfig/service/path"].iter().find_map(|at| webhook.pointer(at)?.as_str());
+        path.unwrap_or_default().split('/').find_map(Generation::from_segment) == generation
     })
 }
 

@@ -36,8 +36,8 @@ pub(super) const PACK: RulePack = RulePack {
          workspace.",
         "A reference may have the path of another workspace beside the name. The rules do not read the path, so an \
          object of the same name in the rule's workspace is kept, too.",
-        "kcp makes an endpoint slice for each APIExport and CachedResource, owned by it; such a slice does not keep \
-         its owner, other slices do.",
+        "kcp makes an endpoint slice for each APIExport and CachedResource, owned by it alone; such a \
+         slice does not keep its owner, unless that is deleted with --cascade=orphan. Other slices keep it.",
         "The Secret of an APIExport or CachedResource is its identity: kcp makes the Secret once, but not again.",
         "A PartitionSet cannot remove or replace a Partition while an endpoint slice names the Partition.",
         "Newer versions of kcp have renamed the kinds of cache.kcp.io; a kind that is not served has no objects, so \

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::probe::dispatch_canary;
+use depguard_core::probe::{LoadedRule, dispatch_canary};
+use depguard_core::rule::RuleKey;
 use depguard_kcp::{Endpoint, latest, send_if_new};
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -19,10 +20,11 @@ use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::webhook_configuration;
 use crate::probe::result::{
     CONFIGURATION_CHANGED, DISPATCH_UNKNOWN, ExpectedRules, NOT_ASKED, NOT_DISPATCHED, ProbeResult, ProbeResults,
-    Steady,
+    is_silence,
 };
 use crate::probe::webhook_probe::{self, Address};
 use crate::runtime::apply;
+use crate::runtime::round::MAX_SILENCE;
 
 /// Maximum number of configurations that are probed together.
 const MAX_CONCURRENT_PROBES: usize = 16;
@@ -64,14 +66,32 @@ pub(crate) struct Probe {
 }
 
 /// Series of probes without a break, by configuration, each with the rules that the last probe expected.
-type Series = BTreeMap<ConfigurationKey, (ExpectedRules, Steady)>;
+type Series = BTreeMap<ConfigurationKey, (ExpectedRules, BTreeMap<RuleKey, Sighting>)>;
+
+/// Rule in a series of probes.
+#[derive(Debug, Clone)]
+struct Sighting {
+    /// The rule as the replicas of the webhook have loaded it.
+    loaded: Vec<LoadedRule>,
+    since: Instant,
+    /// Time of the last probe that was answered.
+    last: Instant,
+}
+
+/// Work of the prober.
+#[derive(Debug, Clone, Default)]
+struct Work {
+    jobs: Jobs,
+    /// Number of times that another controller took the work over: what was found before is worth nothing then.
+    handovers: usize,
+}
 
 /// Probes to run, by configuration.
 pub(crate) type Jobs = BTreeMap<ConfigurationKey, Arc<Job>>;
 
 /// Task that runs the probes.
 pub(crate) struct Prober {
-    jobs: watch::Receiver<Jobs>,
+    work: watch::Receiver<Work>,
     results: watch::Sender<ProbeResults>,
     /// Pause between two probes while all is well.
     pause: Duration,
@@ -79,22 +99,22 @@ pub(crate) struct Prober {
 
 /// Handle by which the rounds use the prober.
 pub(crate) struct ProbeHandle {
-    jobs: watch::Sender<Jobs>,
+    work: watch::Sender<Work>,
     results: watch::Receiver<ProbeResults>,
 }
 
 /// Makes the prober, and the handle by which the rounds use it.
 pub(crate) fn prober(pause: Duration) -> (Prober, ProbeHandle) {
-    let (jobs, to_do) = watch::channel(Jobs::new());
+    let (work, to_do) = watch::channel(Work::default());
     let (done, results) = watch::channel(ProbeResults::new());
-    (Prober { jobs: to_do, results: done, pause }, ProbeHandle { jobs, results })
+    (Prober { work: to_do, results: done, pause }, ProbeHandle { work, results })
 }
 
 impl ProbeHandle {
     /// Has these configurations probed from now on, and returns what is known of them. Waits a while for the results of new
     /// probes.
     pub(crate) async fn probe(&mut self, jobs: Jobs) -> ProbeResults {
-        self.jobs.send_if_modified(|known| {
+        self.work.send_if_modified(|Work { jobs: known, .. }| {
             let hash = |(key, job): (&ConfigurationKey, &Arc<Job>)| (key.clone(), job.hash);
             let news = known.iter().map(hash).ne(jobs.iter().map(hash));
             if news {
@@ -112,9 +132,12 @@ impl ProbeHandle {
         results
     }
 
-    /// Stops all probes.
-    pub(crate) fn stop(&mut self) {
-        self.jobs.send_if_modified(|jobs| !std::mem::take(jobs).is_empty());
+    /// Stops all probes. Another controller `takes_over`, or nobody knows for a while who may write.
+    pub(crate) fn stop(&mut self, takes_over: bool) {
+        self.work.send_if_modified(|Work { jobs, handovers }| {
+            *handovers = handovers.wrapping_add(usize::from(takes_over));
+            takes_over || !std::mem::take(jobs).is_empty()
+        });
     }
 
     /// Waits until a probe finds something new.
@@ -131,9 +154,13 @@ impl Prober {
     pub(crate) async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         let mut changed = Instant::now();
-        let mut steady = BTreeMap::new();
+        let (mut steady, mut handovers) = (Series::new(), 0);
         loop {
-            let jobs = latest(&mut self.jobs);
+            let work = latest(&mut self.work);
+            if std::mem::replace(&mut handovers, work.handovers) != work.handovers {
+                steady.clear();
+            }
+            let jobs = work.jobs;
             let mut found = probe_all(&jobs).await;
             // Each probe counts, also one whose result is not passed on.
             steady = self::steady(&jobs, &mut found, &steady, Instant::now());
@@ -143,7 +170,7 @@ impl Prober {
             }
             let next = if well { self.pause } else { pause.min(self.pause) };
             tokio::select! {
-                more = self.jobs.changed() => {
+                more = self.work.changed() => {
                     if more.is_err() {
                         return;
                     }
@@ -168,21 +195,32 @@ impl Job {
 }
 
 /// Notes in the results since when each rule has been found in force, in one version and by the same registers, without
-/// a probe that found anything else. `before` is what the probes before have noted.
+/// a probe that found anything else. That nobody answered for a short time is nothing else. `before` is what the probes
+/// before have noted.
 fn steady(jobs: &Jobs, found: &mut ProbeResults, before: &Series, now: Instant) -> Series {
-    let mut series = Series::new();
+    let is_fresh = |sighting: &&Sighting| now.saturating_duration_since(sighting.last) < MAX_SILENCE;
+    let mut series = before.clone();
+    series.retain(|key, (_, sightings)| !found.contains_key(key) && sightings.values().any(|known| is_fresh(&known)));
     for (key, result) in found {
         let Some(job) = jobs.get(key) else { continue };
-        let mut steady = BTreeMap::new();
+        let mut sightings = BTreeMap::new();
         for (rule, expected) in &job.probe.rules {
-            let Some(loaded) = result.in_force(rule, expected) else { continue };
             let same = before.get(key).filter(|(known, _)| known.get(rule) == Some(expected));
-            let since = same.and_then(|(_, before)| before.get(rule));
-            let since = since.filter(|(known, _)| *known == loaded).map_or(now, |(_, since)| *since);
-            steady.insert(rule.clone(), (loaded, since));
+            let known = same.and_then(|(_, sightings)| sightings.get(rule)).filter(is_fresh);
+            let sighting = match (result.of_rule(rule, expected), known) {
+                (None, known) => {
+                    let loaded = result.loaded(rule, expected.policy);
+                    let since = known.filter(|known| known.loaded == loaded).map_or(now, |known| known.since);
+                    Sighting { loaded, since, last: now }
+                }
+                (Some(problem), Some(known)) if is_silence(&problem) => known.clone(),
+                (Some(_), _) => continue,
+            };
+            sightings.insert(rule.clone(), sighting);
         }
-        series.insert(key.clone(), (job.probe.rules.clone(), steady.clone()));
-        *result = Arc::new(ProbeResult { steady, ..ProbeResult::clone(result) });
+        let steady = sightings.iter().map(|(rule, known)| (rule.clone(), (known.loaded.clone(), known.since)));
+        *result = Arc::new(ProbeResult { steady: steady.collect(), ..ProbeResult::clone(result) });
+        series.insert(key.clone(), (job.probe.rules.clone(), sightings));
     }
     series
 }

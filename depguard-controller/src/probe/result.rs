@@ -20,11 +20,24 @@ pub(crate) const NOT_ASKED: &str = "NotAsked";
 pub(crate) const NOT_DISPATCHED: &str = "NotDispatched";
 pub(crate) const NOT_LOADED: &str = "NotLoaded";
 pub(crate) const RIGHT_MISSING: &str = "RightMissing";
+pub(crate) const WEBHOOK_UNKNOWN: &str = "WebhookUnknown";
 pub(crate) const WEBHOOK_UNREACHABLE: &str = "WebhookUnreachable";
 
 /// Order of reasons: the problem to begin with comes first.
-pub(crate) const ORDER: [&str; 6] =
-    [CONFIGURATION_CHANGED, CERTIFICATE_INVALID, WEBHOOK_UNREACHABLE, NOT_LOADED, NOT_DISPATCHED, RIGHT_MISSING];
+pub(crate) const ORDER: [&str; 7] = [
+    CONFIGURATION_CHANGED,
+    CERTIFICATE_INVALID,
+    WEBHOOK_UNREACHABLE,
+    WEBHOOK_UNKNOWN,
+    NOT_LOADED,
+    NOT_DISPATCHED,
+    RIGHT_MISSING,
+];
+
+/// Returns true if a problem only means that nobody answered: nothing was found that is wrong.
+pub(crate) fn is_silence(problem: &Finding) -> bool {
+    [NOT_ASKED, DISPATCH_UNKNOWN, WEBHOOK_UNREACHABLE].contains(&problem.reason)
+}
 
 /// Rule that a webhook should decide by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -39,8 +52,9 @@ pub(crate) type ExpectedRules = BTreeMap<RuleKey, ExpectedRule>;
 /// Results by configuration.
 pub(crate) type ProbeResults = BTreeMap<ConfigurationKey, Arc<ProbeResult>>;
 
-/// Rules that are in force, each as the webhook has loaded it, and since when no probe found anything else.
-pub(crate) type Steady = BTreeMap<RuleKey, (LoadedRule, Instant)>;
+/// Rules that are in force, each as the replicas of the webhook have loaded it, and since when no probe found anything
+/// else.
+pub(crate) type Steady = BTreeMap<RuleKey, (Vec<LoadedRule>, Instant)>;
 
 /// Rules that a webhook decides by.
 pub(crate) type Loaded = BTreeMap<RuleKey, LoadedRule>;
@@ -52,8 +66,8 @@ pub(crate) struct ProbeResult {
     pub(crate) job_hash: u64,
     /// Problem with the configuration, or the reason why it is unknown. Nothing more was asked then.
     pub(crate) problem: Option<Finding>,
-    /// Rules that the webhook of each policy has loaded, or the reason why they are unknown.
-    pub(crate) loaded: BTreeMap<FailurePolicy, Result<Loaded, Finding>>,
+    /// Rules that each replica of the webhook of each policy has loaded, or the reason why they are unknown.
+    pub(crate) loaded: BTreeMap<FailurePolicy, Result<Vec<Loaded>, Finding>>,
     /// Rules that this probe found in force, with the series of probes that found the same.
     pub(crate) steady: Steady,
     /// Problem with the way from the API server to the webhook, or the reason why it is unknown.
@@ -71,19 +85,19 @@ impl ProbeResult {
         if self.problem.is_some() {
             return self.problem.clone();
         }
-        let loaded = match self.loaded.get(&expected.policy) {
+        let replicas = match self.loaded.get(&expected.policy) {
             None => return Some(Finding::unknown(NOT_ASKED, "depguard has not asked the webhook yet")),
             Some(Err(why)) => return Some(why.clone()),
-            Some(Ok(loaded)) => loaded.get(rule),
+            Some(Ok(replicas)) => replicas,
         };
-        let Some(LoadedRule { version, lacks, .. }) = loaded else {
+        let Some(loaded) = replicas.iter().map(|loaded| loaded.get(rule)).collect::<Option<Vec<_>>>() else {
             return Some(Finding::no(NOT_LOADED, "the webhook has not loaded the rule"));
         };
-        if version.may_be(&expected.version) {
-            let lacks = lacks.as_ref().map(|why| Finding::no(RIGHT_MISSING, why));
-            return self.dispatch.clone().or(lacks);
-        }
-        let (other, generation) = (version.generation, expected.version.generation);
+        let Some(other) = loaded.iter().find(|loaded| !loaded.version.may_be(&expected.version)) else {
+            let lacks = loaded.iter().find_map(|loaded| loaded.lacks.as_ref());
+            return self.dispatch.clone().or(lacks.map(|why| Finding::no(RIGHT_MISSING, why)));
+        };
+        let (other, generation) = (other.version.generation, expected.version.generation);
         let why = if other == generation {
             "the webhook still uses a rule of this name that was deleted".to_owned()
         } else {
@@ -92,16 +106,22 @@ impl ProbeResult {
         Some(Finding::no(NOT_LOADED, why))
     }
 
-    /// Returns the rule as the webhook has loaded it, if the rule is in force here in this version.
-    pub(crate) fn in_force(&self, rule: &RuleKey, expected: &ExpectedRule) -> Option<LoadedRule> {
-        let loaded = self.loaded.get(&expected.policy)?.as_ref().ok()?.get(rule)?;
-        self.of_rule(rule, expected).is_none().then(|| loaded.clone())
+    /// Returns the rule as the replicas of the webhook have loaded it, each way once.
+    pub(crate) fn loaded(&self, rule: &RuleKey, policy: FailurePolicy) -> Vec<LoadedRule> {
+        let replicas = self.loaded.get(&policy).and_then(|loaded| loaded.as_ref().ok());
+        let mut ways: Vec<LoadedRule> = Vec::new();
+        for loaded in replicas.into_iter().flatten().filter_map(|loaded| loaded.get(rule)) {
+            if !ways.contains(loaded) {
+                ways.push(loaded.clone());
+            }
+        }
+        ways
     }
 
     /// Returns true if a problem may be gone in a moment: a webhook loads rules, and an API server takes up
     /// configurations.
     pub(crate) fn may_settle(&self) -> bool {
-        let loads = |loaded: &Result<Loaded, Finding>| match loaded {
+        let loads = |loaded: &Result<Vec<Loaded>, Finding>| match loaded {
             Ok(_) => true,
             Err(why) => why.reason == NOT_LOADED,
         };
@@ -133,7 +153,7 @@ mod tests {
     fn a_rule_is_in_force_where_it_is_loaded_and_the_webhook_is_asked() {
         let fail = FailurePolicy::Fail;
         let mut result = ProbeResult {
-            loaded: BTreeMap::from([(fail, Ok(Loaded::from([(key("a"), LoadedRule::new(version(2)))])))]),
+            loaded: BTreeMap::from([(fail, Ok(vec![Loaded::from([(key("a"), LoadedRule::new(version(2)))])]))]),
             ..ProbeResult::default()
         };
         assert_eq!(reason(&result, "a", fail, 2), None);
@@ -145,10 +165,18 @@ mod tests {
         assert!(made_again.message.contains("was deleted"), "{}", made_again.message);
         assert_eq!(reason(&result, "a", FailurePolicy::Ignore, 2), Some(NOT_ASKED));
         let lacking = LoadedRule::new(version(2)).lacking("it may not list as");
-        let lacking =
-            ProbeResult { loaded: [(fail, Ok(Loaded::from([(key("a"), lacking)])))].into(), ..ProbeResult::default() };
+        let lacking = ProbeResult {
+            loaded: [(fail, Ok(vec![Loaded::from([(key("a"), lacking)])]))].into(),
+            ..ProbeResult::default()
+        };
         assert_eq!(reason(&lacking, "a", fail, 2), Some(RIGHT_MISSING));
         assert_eq!(reason(&lacking, "a", fail, 3), Some(NOT_LOADED));
+        // One of several replicas is behind.
+        let behind = Loaded::from([(key("a"), LoadedRule::new(version(1)))]);
+        let mut mixed = result.clone();
+        mixed.loaded.insert(fail, Ok(vec![result.loaded[&fail].clone().unwrap().remove(0), behind]));
+        assert_eq!(reason(&mixed, "a", fail, 2), Some(NOT_LOADED));
+        assert_eq!(mixed.loaded(&key("a"), fail).len(), 2);
         // A problem nearer to the rule comes first, and one with the configuration before all.
         result.dispatch = Some(Finding::no(NOT_DISPATCHED, ""));
         assert_eq!(reason(&result, "a", fail, 2), Some(NOT_DISPATCHED));
@@ -163,7 +191,7 @@ mod tests {
     fn only_what_is_on_its_way_is_waited_for() {
         let of =
             |loaded| ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, loaded)]), ..ProbeResult::default() };
-        assert!(of(Ok(Loaded::new())).may_settle());
+        assert!(of(Ok(vec![Loaded::new()])).may_settle());
         assert!(of(Err(Finding::no(NOT_LOADED, ""))).may_settle());
         assert!(!of(Err(Finding::no(WEBHOOK_UNREACHABLE, ""))).may_settle());
         assert!(ProbeResult { dispatch: Some(Finding::no(NOT_DISPATCHED, "")), ..ProbeResult::default() }.may_settle());

@@ -8,6 +8,7 @@ use depguard_core::{ControlPlane, Rule};
 use depguard_kcp::ReadThrough;
 
 use crate::model::condition::{Finding, Findings};
+use crate::model::reference_configuration::CheckedReferences;
 use crate::probe::result::{NOT_ASKED, ORDER, ProbeResults};
 use crate::rules::plan::{PlanInput, RulePlan};
 
@@ -42,31 +43,52 @@ impl Flaws {
     }
 }
 
-/// Returns the condition of a usable rule: true if it is in force for all its targets, and for its dependents if it looks
-/// for targets. `probe_results` has the results of each configuration.
-pub(crate) fn enforced(
+/// Returns the reason why a usable rule can't be in force, whatever the probes find; `None` if there is none.
+pub(crate) fn hindrance(
     input: &PlanInput<'_>,
     rule: &RulePlan<'_>,
     parsed: &Rule,
     flaws: &Flaws,
     programmed: &Finding,
-    probe_results: &ProbeResults,
-) -> Finding {
+) -> Option<Finding> {
     if rule.targets.iter().any(|target| !target.refused.is_empty()) {
         let kinds = kinds(rule.targets.iter().filter(|target| target.places.is_empty()).map(|target| &target.kind));
-        return Finding::no(
-            NOT_ENFORCEABLE,
-            format!("the rule does not protect {kinds}: their provider does not accept it"),
-        );
+        let why = format!("the rule does not protect {kinds}: their provider does not accept it");
+        return Some(Finding::no(NOT_ENFORCEABLE, why));
     }
     if let Some(flaw) = flaws.sum_up() {
-        return flaw;
+        return Some(flaw);
     }
     if programmed.status != "True" {
-        return Finding::no(
-            "NotProgrammed",
-            format!("a webhook configuration is not installed: {}", programmed.message),
-        );
+        let why = format!("a webhook configuration is not installed: {}", programmed.message);
+        return Some(Finding::no("NotProgrammed", why));
+    }
+    let is_local = input.control_plane == ControlPlane::Kcp
+        && input.read_through == ReadThrough::Export
+        && parsed.dependent().export.is_none();
+    let why = || {
+        format!(
+            "no APIExport serves {}: with --read-through export the webhook can list them only where it has the right; \
+             elsewhere deletions of {} are refused",
+            parsed.dependent().gvr.group_resource(),
+            kinds(rule.targets.iter().map(|target| &target.kind)),
+        )
+    };
+    is_local.then(|| Finding::unknown("LocalDependents", why()))
+}
+
+/// Returns the condition of a usable rule: true if it is in force for all its targets, and for its dependents if it looks
+/// for targets. `probe_results` has the results of each configuration.
+pub(crate) fn enforced(
+    rule: &RulePlan<'_>,
+    parsed: &Rule,
+    hindrance: Option<Finding>,
+    probe_results: &ProbeResults,
+) -> Finding {
+    let mut findings = Findings::default();
+    match hindrance {
+        Some(hindrance) if hindrance.status == "False" => return hindrance,
+        hindrance => findings.extend(hindrance),
     }
     let mut message = effects(parsed).join("; ");
     if message.is_empty() {
@@ -75,21 +97,8 @@ pub(crate) fn enforced(
         message.push_str(
             "; if depguard can't find out whether dependents exist, it allows the deletion (failurePolicy: Ignore)",
         );
-    }
-    let mut findings = Findings::default();
-    if input.control_plane == ControlPlane::Kcp
-        && input.read_through == ReadThrough::Export
-        && parsed.dependent().export.is_none()
-    {
-        findings.push(Finding::unknown(
-            "LocalDependents",
-            format!(
-                "no APIExport serves {}: with --read-through export the webhook can list them only where it has the \
-                 right; elsewhere deletions of {} are refused",
-                parsed.dependent().gvr.group_resource(),
-                kinds(rule.targets.iter().map(|target| &target.kind)),
-            ),
-        ));
+    } else if rule.checked_references().is_some_and(CheckedReferences::tolerate_bindings) {
+        message.push_str("; while no webhook answers, the scheduler binds Pods to nodes without a check");
     }
     let expected = rule.expected();
     for key in rule.configurations() {

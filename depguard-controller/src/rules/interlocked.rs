@@ -1,27 +1,27 @@
 //! Condition `Interlocked`: of a new reference by the rule and the deletion of its target, at most one is allowed.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use depguard_core::api::{FailurePolicy, OnDelete, OnMissing};
+use depguard_core::api::{OnMissing, OwnedDependents};
 use depguard_core::graph::strongly_connected_components;
 use depguard_core::interlock::Buckets;
 use depguard_core::model::GroupResource;
 use depguard_core::probe::LoadedRule;
-use depguard_core::rule::Edge;
-use depguard_core::{GroupVersionResource, Rule};
+use depguard_core::rule::{Dependent, Edge, InterlockObstacle, RuleKey};
+use depguard_core::{ExportName, Rule};
 use depguard_kcp::latest;
 use tokio::time::Instant;
 
 use crate::interlock::{InterlockState, RegisterReadiness};
 use crate::model::condition::Finding;
-use crate::model::input_fields::InputFields;
+use crate::model::install_place::InstallPlace;
+use crate::model::names::INTERLOCKED;
 use crate::probe::result::{NOT_ASKED, ProbeResults};
 use crate::rules::named_kinds::NamedKinds;
-use crate::rules::plan::{Plan, RulePlan};
+use crate::rules::plan::{Plan, RulePlan, TargetPlan};
 
-pub(crate) const INTERLOCKED: &str = "Interlocked";
 /// Reason while all parts are in order, but have not been for long enough.
 const WAITING: &str = "Waiting";
 
@@ -31,28 +31,42 @@ pub(crate) struct InterlockView {
     pub(super) buckets: Buckets,
     pub(super) settling: Duration,
     pub(super) readiness: RegisterReadiness,
+    /// True if locks may refuse deletions of objects of any kind.
+    pub(super) has_locks: bool,
     pub(super) now: Instant,
     /// Earliest time at which the promise begins to hold for a rule.
     pub(super) due: Cell<Option<Instant>>,
 }
 
-/// Kinds that refer to each other in a cycle by edges with `onMissing: Deny`. The webhook only warns there.
+/// Kind of the objects of one provider: the logical cluster of its APIExport, or of a local kind, and the APIExport.
+type Node = (InstallPlace, Option<ExportName>, GroupResource);
+
+/// Kinds that all rules together relate to each other.
 #[derive(Debug, Default)]
-pub(crate) struct Cycles(BTreeMap<GroupResource, usize>);
+pub(crate) struct ReferenceGraph {
+    /// Numbers of the cycles of edges with `onMissing: Deny`, by the kinds on them. The webhook only warns there.
+    cycles: BTreeMap<Node, usize>,
+    /// Kinds to which rules protect references: a deletion may be refused.
+    targets: BTreeSet<Node>,
+}
 
 /// Facts that keep the edges of a rule from being interlocked.
 pub(crate) struct Obstacles<'a> {
+    pub(crate) plan: &'a RulePlan<'a>,
     pub(crate) rule: &'a Rule,
     pub(crate) kinds: &'a NamedKinds<'a>,
-    pub(crate) cycles: &'a Cycles,
+    pub(crate) graph: &'a ReferenceGraph,
+    /// Namespace of depguard itself, in which nothing is reviewed; `None`: there is none.
+    pub(crate) own_namespace: Option<&'a str>,
 }
 
 impl InterlockView {
     /// Looks at the interlock now.
     pub(crate) fn now(state: &mut InterlockState) -> Self {
-        let InterlockState { buckets, settling, readiness } = state;
+        let InterlockState { buckets, begun: _, settling, has_locks, readiness } = state;
         let (now, due) = (Instant::now(), Cell::new(None));
-        Self { buckets: *buckets, settling: *settling, readiness: latest(readiness), now, due }
+        let readiness = latest(readiness);
+        Self { buckets: latest(buckets), settling: *settling, readiness, has_locks: *has_locks, now, due }
     }
 
     /// Returns the earliest time at which the promise begins to hold for a rule, if nothing breaks until then.
@@ -61,20 +75,17 @@ impl InterlockView {
     }
 }
 
-impl Cycles {
-    /// Finds the cycles of the rules' edges. The providers of kinds don't count: a cycle too many makes a condition say
-    /// less.
-    pub(crate) fn of_references(plan: &Plan<'_>) -> Self {
+impl ReferenceGraph {
+    /// Makes the graph of all rules. Only an edge between kinds of the same providers closes a cycle.
+    pub(crate) fn of_rules(plan: &Plan<'_>) -> Self {
+        let targets = plan.rules.iter().flat_map(|rule| &rule.targets).flat_map(nodes).collect();
         let mut numbers = BTreeMap::new();
         let mut leaving: Vec<Vec<usize>> = Vec::new();
-        for rule in plan.rules.iter().filter_map(|rule| rule.rule().ok()) {
-            let dependent = rule.dependent().gvr.group_resource();
-            for edge in rule.edges().iter().filter(|edge| edge.on_missing == OnMissing::Deny) {
-                let target = edge.target.gvr.group_resource();
-                // An object may name itself, or nothing.
-                if target == dependent {
-                    continue;
-                }
+        for (plan, rule) in plan.rules.iter().filter_map(|plan| Some((plan, plan.rule().ok()?))) {
+            let edges = rule.edges().iter().zip(&plan.targets).filter(|(edge, _)| edge.on_missing == OnMissing::Deny);
+            let dependent = dependent(&plan.key, rule);
+            // An object may name itself, or nothing.
+            for target in edges.flat_map(|(_, target)| nodes(target)).filter(|target| *target != dependent) {
                 let [from, to] = [dependent.clone(), target].map(|kind| {
                     let next = numbers.len();
                     *numbers.entry(kind).or_insert(next)
@@ -87,41 +98,47 @@ impl Cycles {
         }
         let components = strongly_connected_components(&leaving);
         let component = |number: usize| components.get(number).copied();
-        Self(numbers.into_iter().filter_map(|(kind, number)| Some((kind, component(number)?))).collect())
+        let cycles = numbers.into_iter().filter_map(|(kind, number)| Some((kind, component(number)?))).collect();
+        Self { cycles, targets }
     }
 
-    fn contain(&self, from: &GroupResource, to: &GroupResource) -> bool {
-        from != to && self.0.get(from).is_some_and(|component| self.0.get(to) == Some(component))
+    fn has_cycle(&self, from: &Node, to: &Node) -> bool {
+        from != to && self.cycles.get(from).is_some_and(|cycle| self.cycles.get(to) == Some(cycle))
     }
+}
+
+fn dependent(key: &RuleKey, rule: &Rule) -> Node {
+    let Dependent { export, gvr, .. } = rule.dependent();
+    (key.cluster.clone(), export.clone(), gvr.group_resource())
+}
+
+fn nodes(target: &TargetPlan) -> impl Iterator<Item = Node> {
+    let export = target.export.as_ref().map(|export| &export.name);
+    target.places.iter().map(move |place| (place.clone(), export.cloned(), target.kind.clone()))
 }
 
 impl Obstacles<'_> {
     /// Returns the reason why an edge with `onMissing: Deny` can't be interlocked; `None` if it can.
-    fn of_edge(&self, edge: &Edge) -> Option<Finding> {
-        let (dependent, reference) = (self.rule.dependent(), &edge.reference);
-        let [kind, target] = [&dependent.gvr, &edge.target.gvr].map(GroupVersionResource::group_resource);
+    fn of_edge(&self, edge: &Edge, target: &TargetPlan, view: &InterlockView) -> Option<Finding> {
         let no = |reason, why: &str| Some(Finding::no(reason, format!("spec.dependencies[{}]: {why}", edge.index)));
-        if self.rule.failure_policy() == FailurePolicy::Ignore {
-            return no("FailurePolicyIgnore", "with failurePolicy: Ignore both are allowed in doubt");
+        if let Some(obstacle) = edge.interlock_obstacle(self.rule.dependent(), self.rule.failure_policy()) {
+            let (reason, why) = told(obstacle);
+            return no(reason, why);
         }
-        if edge.on_delete != OnDelete::Deny {
-            return no("DeletionAllowed", "only onDelete: Deny refuses deletions");
-        }
-        if reference.selects() {
-            return no("NoSingleTarget", "a reference by labels names no target");
-        }
-        if self.cycles.contain(&kind, &target) {
+        let dependent = dependent(&self.plan.key, self.rule);
+        if nodes(target).any(|target| self.graph.has_cycle(&dependent, &target)) {
             return no("Cycle", "these kinds refer to each other in a cycle, in which the webhook only warns");
         }
-        if is_pods(&target) {
-            return no("Pods", "evictions delete Pods too, and leave no mark");
+        let (.., kind) = &dependent;
+        if edge.owned_dependents == OwnedDependents::Ignore
+            && (view.has_locks || self.graph.targets.contains(&dependent))
+        {
+            let by = if view.has_locks { "a lock" } else { "a rule" };
+            let why = format!("with ownedDependents: Ignore, {by} may keep {kind} after the owner is gone");
+            return no("OwnedDependents", &why);
         }
-        let inputs = edge.inputs(dependent).map(|path| InputFields::from_path(&path));
-        let inputs = inputs.fold(InputFields::none(), InputFields::and);
-        if is_pods(&kind) && (inputs.reach("metadata") || inputs.reach("spec")) {
-            return no("Pods", "a Pod's subresource binding changes fields that the rule reads, and is not reviewed");
-        }
-        if reference.may_mean_each_namespace() && !self.kinds.are_cluster_scoped(&target.to_string()) {
+        let target = &target.kind;
+        if edge.reference.may_mean_each_namespace() && !self.kinds.are_cluster_scoped(&target.to_string()) {
             match self.kinds.has_namespaced_dependents() {
                 Some(true) => {}
                 Some(false) => {
@@ -134,43 +151,78 @@ impl Obstacles<'_> {
                 }
             }
         }
-        // Whatever else the core may ask for.
-        let is_interlocked = edge.is_interlocked(self.rule.failure_policy());
-        if is_interlocked { None } else { no("NotInterlocked", "the webhook records no marks about it") }
+        None
+    }
+
+    /// Returns the cases for which nothing is promised, although the rule is interlocked.
+    fn exceptions(&self) -> String {
+        let denying = || self.rule.edges().iter().filter(|edge| edge.on_missing == OnMissing::Deny);
+        let is_secret = |edge: &Edge| edge.target.gvr.group.is_core() && edge.target.gvr.resource.as_str() == "secrets";
+        let mut cases = vec!["deletions by override".to_owned(), "dependents that are being deleted".to_owned()];
+        if let Some(namespace) = self.own_namespace {
+            cases.push(format!("objects in namespace {namespace}"));
+            cases.extend(denying().any(is_secret).then(|| "the Secrets of Helm's releases".to_owned()));
+        }
+        if denying().any(|edge| edge.owned_dependents == OwnedDependents::Ignore) {
+            cases.push("owned dependents that a finalizer or another webhook keeps".to_owned());
+        }
+        cases.join(", ")
+    }
+}
+
+/// Returns the reason of the condition and the text for an obstacle in the rule itself.
+fn told(obstacle: InterlockObstacle) -> (&'static str, &'static str) {
+    match obstacle {
+        InterlockObstacle::MissingAllowed => ("MissingAllowed", "only onMissing: Deny refuses references"),
+        InterlockObstacle::FailurePolicyIgnore => {
+            ("FailurePolicyIgnore", "with failurePolicy: Ignore both are allowed in doubt")
+        }
+        InterlockObstacle::DeletionAllowed => ("DeletionAllowed", "only onDelete: Deny refuses deletions"),
+        InterlockObstacle::NoSingleTarget => ("NoSingleTarget", "a reference by labels names no target"),
+        InterlockObstacle::Evictions => ("Pods", "evictions delete Pods too, and leave no mark"),
+        InterlockObstacle::Bindings => {
+            ("Pods", "a Pod's subresource binding changes fields that the rule reads, and leaves no mark")
+        }
+        InterlockObstacle::Status => {
+            ("Status", "the rule reads a status that API servers change themselves, too, without asking a webhook")
+        }
     }
 }
 
 /// Returns the condition; `None` if no edge of the rule looks for targets that must be there.
 pub(crate) fn interlocked(
-    plan: &RulePlan<'_>,
     obstacles: &Obstacles<'_>,
-    enforced: &Finding,
+    hindrance: Option<&Finding>,
     probe_results: &ProbeResults,
     view: &InterlockView,
 ) -> Option<Finding> {
-    let rule = obstacles.rule;
-    let denying: Vec<_> = rule.edges().iter().filter(|edge| edge.on_missing == OnMissing::Deny).collect();
-    let hindered: Vec<_> = denying.iter().filter_map(|edge| obstacles.of_edge(edge)).collect();
+    let Obstacles { plan, rule, .. } = obstacles;
+    let edges = rule.edges().iter().zip(&plan.targets);
+    let denying: Vec<_> = edges.filter(|(edge, _)| edge.on_missing == OnMissing::Deny).collect();
+    let hindered: Vec<_> = denying.iter().filter_map(|(edge, target)| obstacles.of_edge(edge, target, view)).collect();
     if hindered.len() == denying.len() {
         return hindered.into_iter().next();
     }
-    if enforced.status != "True" {
-        let why = format!("the rule is not enforced: {}", enforced.message);
-        return Some(match enforced.status {
-            "Unknown" => Finding::unknown("EnforcementUnknown", why),
-            _ => Finding::no("NotEnforced", why),
-        });
+    if let Some(why) = hindrance {
+        return Some(not_enforced(why));
     }
     let mut since = match &view.readiness {
-        RegisterReadiness::Open { since } => *since,
+        RegisterReadiness::Open { since, .. } => *since,
         RegisterReadiness::NotOpen { why } => return Some(Finding::no("RegistersNotOpen", why)),
     };
     for key in plan.configurations() {
-        let Some((loaded, steady)) = probe_results.get(&key).and_then(|result| result.steady.get(&plan.key)) else {
-            return Some(Finding::unknown(NOT_ASKED, "depguard has not asked the webhook yet if it records marks"));
+        let result = probe_results.get(&key);
+        // For a short time it may be that nobody answers, so the last answers count.
+        let Some((loaded, steady)) = result.and_then(|result| result.steady.get(&plan.key)) else {
+            let problem = result.and_then(|result| result.of_rule(&plan.key, &plan.expected()));
+            let not_asked =
+                || Finding::unknown(NOT_ASKED, "depguard has not asked the webhook yet if it records marks");
+            return Some(problem.map_or_else(not_asked, |why| not_enforced(&why)));
         };
-        let LoadedRule { registers, .. } = loaded;
-        if *registers != view.buckets.number() {
+        for LoadedRule { registers, .. } in loaded {
+            if *registers == view.buckets.number() {
+                continue;
+            }
             let expected = view.buckets.number();
             let why = match registers {
                 0 => format!("a webhook interlocks nothing: start it with --reference-registers {expected}"),
@@ -193,13 +245,23 @@ pub(crate) fn interlocked(
         );
         return Some(Finding::no(WAITING, why));
     }
-    let mut message = "of a new reference and the deletion of its target, at most one is allowed".to_owned();
+    let exceptions = obstacles.exceptions();
+    let mut message =
+        format!("of a new reference and the deletion of its target, at most one is allowed; excepted: {exceptions}");
+    if let RegisterReadiness::Open { full: Some(name), .. } = &view.readiness {
+        message.push_str(&format!("; ReferenceRegister {name} is full, so requests about its targets are put off"));
+    }
     for finding in hindered {
         message.push_str(&format!("; not so {}", finding.message));
     }
     Some(Finding::yes(INTERLOCKED, message))
 }
 
-fn is_pods(kind: &GroupResource) -> bool {
-    kind.group.is_core() && kind.resource.as_str() == "pods"
+/// Returns the condition of a rule that is not in force for this reason.
+fn not_enforced(why: &Finding) -> Finding {
+    let message = format!("the rule is not enforced: {}", why.message);
+    match why.status {
+        "Unknown" => Finding::unknown("EnforcementUnknown", message),
+        _ => Finding::no("NotEnforced", message),
+    }
 }

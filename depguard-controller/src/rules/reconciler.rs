@@ -19,8 +19,9 @@ use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
 use crate::model::reference_count::ReferenceCounts;
-use crate::model::webhook_configuration::Step;
+use crate::model::webhook_configuration::{Step, names_generation};
 use crate::probe::prober::{Job, Jobs, Probe, ProbeHandle};
+use crate::rules::generation_change::GenerationChange;
 use crate::rules::interlocked::InterlockView;
 use crate::rules::plan::{self, ConfigurationPlan, Plan, PlanInput};
 use crate::rules::status::{self, RoundOutcomes, RuleStatus};
@@ -48,6 +49,7 @@ pub(crate) struct Reconciler {
     pub(crate) counts: watch::Receiver<Arc<ReferenceCounts>>,
     /// State of the interlock; `None`: it is off.
     pub(crate) interlock: Option<InterlockState>,
+    pub(crate) change: GenerationChange,
     /// Time at which the next rule may be reported as interlocked.
     pub(crate) promise_due: Option<Instant>,
     /// Address at which the webhook is probed, instead of the installed one.
@@ -68,8 +70,9 @@ pub(crate) struct Failures {
 
 impl Reconciler {
     /// Carries out one round for `state`, which must be loaded: looks up, plans, installs, probes, writes statuses.
-    pub(crate) async fn round(&mut self, state: &Snapshot, clients: Clients) {
+    pub(crate) async fn round(&mut self, state: &Snapshot, mut clients: Clients) {
         let begun = Instant::now();
+        clients.generation = self.interlock.as_mut().and_then(|state| latest(&mut state.buckets).generation());
         self.context.metrics.ca_expiry(clients.ca_bundle.as_deref().and_then(bundle_expiry));
         let export_name = self.context.export_name.clone();
         let export_name = export_name.as_str();
@@ -86,7 +89,14 @@ impl Reconciler {
         input.add_lookups(&claims, &self.lookups);
         let plan = plan::plan(&input);
         let origins = snapshot::origins(export_name, state);
-        let outcomes = self.install_configurations(&input, &plan, &origins).await;
+        let own = own_endpoint(&self.context.connection);
+        let prepared = self.change.prepare(&input, &plan, self.interlock.as_ref(), &own).await;
+        if prepared.is_ok()
+            && let Some(interlock) = &mut self.interlock
+        {
+            interlock.looked().await;
+        }
+        let outcomes = self.install_configurations(&input, &plan, &origins, prepared).await;
         let needed = plan.rules.iter().flat_map(|rule| named_kinds::kind_keys(&input, rule));
         let needed = needed.map(|key| (key.clone(), self.endpoint_of_place(&key.place, &origins))).collect();
         let kinds = self.kinds.refresh(needed).await;
@@ -108,7 +118,21 @@ impl Reconciler {
     pub(crate) fn next_retry(&self) -> Option<Instant> {
         let Failures { installs, statuses, deference, .. } = &self.failures;
         let failures = [installs.next(), statuses.next(), deference.next(Instant::now())];
-        failures.into_iter().chain([self.kinds.next_retry(), self.promise_due]).flatten().min()
+        failures.into_iter().chain([self.kinds.next_retry(), self.promise_due, self.change.retry()]).flatten().min()
+    }
+
+    /// Stops what only a controller that may write does. Another one that `takes_over` may change the generation of
+    /// registers meanwhile.
+    pub(crate) fn stand_by(&mut self, takes_over: bool) {
+        self.probe_handle.stop(takes_over);
+        if let Some(state) = self.interlock.as_ref().filter(|_| takes_over) {
+            state.begun.send_replace(None);
+        }
+    }
+
+    /// Returns true if the registers' key is not known yet, which the configurations need.
+    pub(crate) fn lacks_key(&mut self) -> bool {
+        self.interlock.as_mut().is_some_and(|state| latest(&mut state.buckets).generation().is_none())
     }
 
     /// Returns jobs for the configurations that are in order: the prober checks whether they are in force.
@@ -144,12 +168,23 @@ impl Reconciler {
         input: &PlanInput<'_>,
         plan: &Plan<'_>,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
+        prepared: Result<(), String>,
     ) -> BTreeMap<ConfigurationKey, Outcome> {
         let mut outcomes = BTreeMap::new();
         let mut jobs = Vec::new();
         let now = Instant::now();
         for (key, what) in &plan.configurations {
-            let known = match what {
+            let existing = input.configurations.get(key).copied();
+            let known = match (what, &prepared) {
+                (ConfigurationPlan::Do { desired: Some(_), .. }, Err(why))
+                    if existing.is_some_and(|existing| !names_generation(existing, input.clients.generation)) =>
+                {
+                    outcomes.insert(key.clone(), Outcome::Pending(why.clone()));
+                    continue;
+                }
+                (what, _) => what,
+            };
+            let known = match known {
                 ConfigurationPlan::ClaimNotAccepted => Outcome::ClaimNotAccepted,
                 ConfigurationPlan::PathUnknown => {
                     Outcome::Pending("the APIBinding there does not show the workspace's path yet".to_owned())
@@ -162,7 +197,7 @@ impl Reconciler {
                     Outcome::Newer { in_force: *in_force }
                 }
                 ConfigurationPlan::Do { desired, .. } => {
-                    let attempt_hash = hash_of(desired.as_ref(), input.configurations.get(key).copied());
+                    let attempt_hash = hash_of(desired.as_ref(), existing);
                     let due = self.failures.installs.is_due(key, attempt_hash, now);
                     match self.failures.outcomes.get(key).filter(|_| !due) {
                         Some(failed) => failed.clone(),

@@ -31,6 +31,10 @@ impl RuleRunner {
             let mut retry = None;
             match (state.unseen(), permit) {
                 (Some(why), _) => _ = self.ready.send_replace(Health::NotReady(why.to_owned())),
+                (None, WritePermit::Granted) if self.reconciler.lacks_key() => {
+                    let why = "the key of the reference registers is not known yet".to_owned();
+                    self.ready.send_replace(Health::NotReady(why));
+                }
                 (None, WritePermit::Granted) => {
                     let permit = self.reconciler.context.permit.clone();
                     let done = permit.while_granted(self.reconciler.round(&state, clients)).await;
@@ -44,12 +48,12 @@ impl RuleRunner {
                 }
                 (None, WritePermit::StandingBy(why)) => {
                     tracing::debug!("standing by: {why}");
-                    self.reconciler.probe_handle.stop();
+                    self.reconciler.stand_by(true);
                     self.ready.send_replace(Health::Ready);
                 }
                 (None, WritePermit::Withheld(why)) => {
                     tracing::warn!("the controller writes nothing: {why}");
-                    self.reconciler.probe_handle.stop();
+                    self.reconciler.stand_by(false);
                     self.ready.send_replace(Health::NotReady(why));
                 }
             }
@@ -81,7 +85,10 @@ impl RuleRunner {
 /// Waits until the readiness of the reference registers changes; forever if there are none.
 async fn registers_changed(interlock: Option<&mut InterlockState>) {
     let is_changed = match interlock {
-        Some(state) => state.readiness.changed().await.is_ok(),
+        Some(state) => tokio::select! {
+            changed = state.readiness.changed() => changed.is_ok(),
+            changed = state.buckets.changed() => changed.is_ok(),
+        },
         None => false,
     };
     // Otherwise the task that looks at them is gone, and soon the controller is, too.

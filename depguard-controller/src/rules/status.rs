@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use crate::model::condition::{Finding, conditions};
 use crate::model::configuration_key::ConfigurationKey;
 use crate::model::install_outcome::Outcome;
+use crate::model::names::INTERLOCKED;
 use crate::model::reference_count::ReferenceCounts;
 use crate::probe::result::ProbeResults;
 use crate::rules::enforced::Flaws;
-use crate::rules::interlocked::{Cycles, INTERLOCKED, InterlockView, Obstacles};
+use crate::rules::interlocked::{InterlockView, Obstacles, ReferenceGraph};
 use crate::rules::named_kinds::NamedKinds;
 use crate::rules::plan::{Plan, PlanInput, RulePlan, TargetPlan};
 use crate::rules::targets_exist::{TARGETS_EXIST, targets_exist};
@@ -52,10 +53,10 @@ pub(crate) fn new_statuses<'p>(
     found: &RoundOutcomes,
     now: &str,
 ) -> Vec<RuleStatus<'p>> {
-    let cycles = Cycles::of_references(plan);
+    let graph = ReferenceGraph::of_rules(plan);
     let said = plan.rules.iter().filter_map(|rule| {
         let old = rule.object.get("status");
-        let status = json!(status(input, rule, found, &cycles, old, now));
+        let status = json!(status(input, rule, found, &graph, old, now));
         let mut object = rule.object.clone();
         let is_new = old != Some(&status) && !tells_of_too_many(rule, old);
         object.as_object_mut()?.insert("status".to_owned(), status);
@@ -81,7 +82,7 @@ fn status(
     input: &PlanInput<'_>,
     rule: &RulePlan<'_>,
     found: &RoundOutcomes,
-    cycles: &Cycles,
+    graph: &ReferenceGraph,
     old: Option<&Value>,
     now: &str,
 ) -> DependencyRuleStatus {
@@ -89,7 +90,7 @@ fn status(
     let mut dangling_references = None;
     let findings = match rule.rule() {
         Ok(parsed) => {
-            let mut findings = of_rule(input, rule, parsed, found, cycles);
+            let mut findings = of_rule(input, rule, parsed, found, graph);
             let (count, kinds) = (found.counts.get(&rule.key), NamedKinds::new(input, &found.kinds, rule, parsed));
             let in_no_namespace = |resource: &str| kinds.are_cluster_scoped(resource);
             if let Some((finding, dangling)) = targets_exist(parsed, count, in_no_namespace, old, generation) {
@@ -114,7 +115,7 @@ fn of_rule(
     rule: &RulePlan<'_>,
     parsed: &Rule,
     found: &RoundOutcomes,
-    cycles: &Cycles,
+    graph: &ReferenceGraph,
 ) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(input, rule, &found.outcomes);
     let named = NamedKinds::new(input, &found.kinds, rule, parsed);
@@ -123,10 +124,12 @@ fn of_rule(
         unreviewed: rule_check::unreviewed(parsed),
         missing: named.missing_kinds(),
     };
-    let enforced = enforced::enforced(input, rule, parsed, &flaws, &programmed, &found.probe_results);
+    let hindrance = enforced::hindrance(input, rule, parsed, &flaws, &programmed);
+    let enforced = enforced::enforced(rule, parsed, hindrance.clone(), &found.probe_results);
     let interlocked = found.interlock.as_ref().and_then(|interlock| {
-        let obstacles = Obstacles { rule: parsed, kinds: &named, cycles };
-        interlocked::interlocked(rule, &obstacles, &enforced, &found.probe_results, interlock)
+        let own_namespace = input.clients.own_namespace.as_deref();
+        let obstacles = Obstacles { plan: rule, rule: parsed, kinds: &named, graph, own_namespace };
+        interlocked::interlocked(&obstacles, hindrance.as_ref(), &found.probe_results, interlock)
     });
     let conditions = [
         ("Accepted", accepted::accepted(parsed, named.schema())),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use depguard_core::ControlPlane;
 use depguard_core::api::FailurePolicy;
+use depguard_core::interlock::Generation;
 use depguard_kcp::{PathKey, PathKeyError, REREAD, WatchedFile};
 use futures::future::OptionFuture;
 use serde_json::Value;
@@ -29,16 +30,20 @@ pub(crate) struct Clients {
     pub(crate) key: Option<PathKey>,
     /// depguard's own namespace, in plain Kubernetes.
     pub(crate) own_namespace: Option<String>,
+    /// Generation of the reference registers, which the paths for rules with `failurePolicy: Fail` name.
+    pub(crate) generation: Option<Generation>,
 }
 
 impl Clients {
     /// Returns the client configurations of a place.
     pub(crate) fn at(&self, place: &InstallPlace) -> ClientConfigs {
-        let suffix = self.key.as_ref().map(|key| key.suffix(place.as_ref())).unwrap_or_default();
-        let client = |policy| self.target.client_config(policy, &suffix, self.ca_bundle.as_deref());
+        let client = |policy, generation| {
+            let suffix = self.suffix(place, generation);
+            self.target.client_config(policy, &suffix, self.ca_bundle.as_deref())
+        };
         ClientConfigs {
-            fail: client(FailurePolicy::Fail),
-            ignore: client(FailurePolicy::Ignore),
+            fail: client(FailurePolicy::Fail, self.generation),
+            ignore: client(FailurePolicy::Ignore, None),
             own_namespace: self.own_namespace.clone(),
         }
     }
@@ -46,7 +51,7 @@ impl Clients {
     /// Returns the client configurations of a place for reviews of references.
     pub(crate) fn for_references(&self, place: &InstallPlace) -> ClientConfigs {
         ClientConfigs {
-            fail: self.beside(place, reference_configuration::PATH),
+            fail: self.beside_with(place, reference_configuration::PATH, self.generation),
             ignore: self.beside(place, reference_configuration::IGNORE_PATH),
             own_namespace: self.own_namespace.clone(),
         }
@@ -54,12 +59,25 @@ impl Clients {
 
     /// Returns the client configuration of a place for another path than that for rules, beside it: `/lock`.
     pub(crate) fn beside(&self, place: &InstallPlace, path: &str) -> Value {
-        let suffix = self.key.as_ref().map(|key| key.suffix(place.as_ref())).unwrap_or_default();
+        self.beside_with(place, path, None)
+    }
+
+    fn beside_with(&self, place: &InstallPlace, path: &str, generation: Option<Generation>) -> Value {
+        let suffix = self.suffix(place, generation);
         let at = |rules: &str| {
             let rules = rules.trim_end_matches('/');
             format!("{}{path}{suffix}", rules.strip_suffix(PATH).unwrap_or(rules))
         };
         self.target.client_config_at(at, self.ca_bundle.as_deref())
+    }
+
+    /// Returns the end of a path: the generation, and the scope of the place with its signature.
+    fn suffix(&self, place: &InstallPlace, generation: Option<Generation>) -> String {
+        let segment = generation.map(|generation| format!("/{}", generation.to_segment())).unwrap_or_default();
+        match &self.key {
+            Some(key) => key.suffix_after(&segment, place.as_ref()),
+            None => segment,
+        }
     }
 }
 
@@ -90,6 +108,7 @@ impl ClientConfigWatch {
             ca_bundle: ca_bundle.as_ref().map(|file| Arc::clone(file.current())),
             key: path_key.as_ref().map(|file| file.current().clone()),
             own_namespace: (config.control_plane == ControlPlane::Kubernetes).then(|| config.namespace.clone()),
+            generation: None,
         });
         Ok((Self { ca_bundle, path_key, clients }, receiver))
     }
@@ -124,18 +143,29 @@ mod tests {
             ("https://host/validate", Some(&key), &*format!("https://host/lock{}", key.suffix(None))),
         ] {
             let target = WebhookTarget::Url(target.to_owned());
-            let clients = Clients { target, ca_bundle: None, key: key.cloned(), own_namespace: None };
+            let clients = Clients { target, ca_bundle: None, key: key.cloned(), own_namespace: None, generation: None };
             assert_eq!(clients.beside(&None, "/lock"), json!({"url": expected}));
         }
-        let clients = Clients { target: "a/b".parse().unwrap(), ca_bundle: None, key: None, own_namespace: None };
+        let clients = Clients {
+            target: "a/b".parse().unwrap(),
+            ca_bundle: None,
+            key: None,
+            own_namespace: None,
+            generation: None,
+        };
         assert_eq!(clients.beside(&None, "/lock/compat")["service"]["path"], "/lock/compat");
     }
 
     #[test]
     fn with_a_key_each_place_is_told_a_path_of_its_own() {
         let key = PathKey::parse("0123456789abcdef0123456789abcdef").unwrap();
-        let clients =
-            |target: WebhookTarget| Clients { target, ca_bundle: None, key: Some(key.clone()), own_namespace: None };
+        let clients = |target: WebhookTarget| Clients {
+            target,
+            ca_bundle: None,
+            key: Some(key.clone()),
+            own_namespace: None,
+            generation: None,
+        };
         let (one, other) = (Some(cluster("2x3fg5w1ik2mcnev")), Some(cluster("3y3fg5w1ik2mcnev")));
         for url in ["https://host/validate", "https://host/validate/"] {
             let clients = clients(WebhookTarget::Url(url.to_owned()));

@@ -4,6 +4,8 @@ use depguard_core::api;
 use depguard_kcp::Endpoint;
 use serde_json::{Value, json};
 
+use crate::model::condition::stored_conditions;
+
 const COMPONENT: &str = "depguard-controller";
 /// Namespace of events about objects without a namespace.
 const NAMESPACE: &str = "default";
@@ -22,17 +24,14 @@ pub(crate) struct Event<'v> {
 ///
 /// A rule that is well from the beginning gets one event, which says that it is enforced.
 pub(crate) fn of_change(before: &Value, after: &Value, now: &str) -> Vec<Value> {
-    let conditions =
-        |rule: &Value| rule.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let known = conditions(before);
-    let news = conditions(after).into_iter().filter(|condition| {
+    let news = stored_conditions(after).filter(|condition| {
         let same = |field: &str, other: &Value| condition.get(field) == other.get(field);
-        match known.iter().find(|known| same("type", known)) {
+        match stored_conditions(before).find(|known| same("type", known)) {
             Some(known) => !same("status", known) || !same("reason", known),
             None => !is_true(condition) || text(condition, "type") == "Enforced",
         }
     });
-    news.map(|condition| event(after, &condition, now)).collect()
+    news.map(|condition| event(after, condition, now)).collect()
 }
 
 /// Writes events beside the rule. Events are a courtesy, and the controller may lack the right to write them.

@@ -13,6 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
+use crate::model::condition::stored_conditions;
 use crate::model::install_outcome::Outcome;
 use crate::model::names::{OWNING, RELEASING, REMOVING};
 
@@ -29,7 +30,7 @@ const REGISTER_STATES: [&str; 4] = ["open", "closed", "missing", "unreadable"];
 const MARKS: [&str; 3] = ["flag", "intent", "shared"];
 
 /// Figures of all registers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RegisterFigures {
     pub(crate) open: usize,
     pub(crate) closed: usize,
@@ -39,6 +40,8 @@ pub(crate) struct RegisterFigures {
     pub(crate) marks: [usize; MARKS.len()],
     /// Longest time for which a mark, or a closed register, was seen unchanged.
     pub(crate) oldest: Option<Duration>,
+    /// Upper bound of the size of each register, in bytes, by its name.
+    pub(crate) sizes: BTreeMap<String, usize>,
 }
 
 /// Metrics of one controller. Clones share them.
@@ -126,8 +129,8 @@ impl Metrics {
         });
         let help = "Reference registers, by state";
         self.numbers(registry, "depguard_controller_registers", help, "state", |known| {
-            let RegisterFigures { open, closed, missing, unreadable, marks: _, oldest: _ } = known.registers;
-            REGISTER_STATES.into_iter().zip([open, closed, missing, unreadable]).collect()
+            let RegisterFigures { open, closed, missing, unreadable, marks: _, oldest: _, sizes: _ } = &known.registers;
+            REGISTER_STATES.into_iter().zip([*open, *closed, *missing, *unreadable]).collect()
         });
         let help = "Marks in the reference registers, by kind";
         self.numbers(registry, "depguard_controller_register_marks", help, "kind", |known| {
@@ -136,6 +139,16 @@ impl Metrics {
         let help = "Longest time for which a mark, or a closed register, was seen unchanged";
         self.gauge(registry, "depguard_controller_register_oldest_mark_seconds", help, |known| {
             Some(known.registers.oldest.unwrap_or_default().as_secs_f64())
+        });
+        let known = Arc::clone(&self.known);
+        let help = "Size of each reference register, in bytes; at 524288 it is full";
+        registry.gauges("depguard_controller_register_bytes", help, move || {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            // Without registers, a series shows that there are none.
+            let none = known.registers.sizes.is_empty().then(|| ([("register", String::new())], 0.0));
+            let series = known.registers.sizes.iter();
+            let series = series.map(|(name, size)| ([("register", name.clone())], *size as f64));
+            series.chain(none).collect::<Vec<Series<1, String>>>()
         });
         let help = "Marks taken out of the reference registers because no request can need them any more";
         registry.register("depguard_controller_register_marks_removed", help, self.marks_removed.clone());
@@ -216,8 +229,7 @@ impl Metrics {
         let (mut conditions, mut dangling) = (BTreeMap::new(), BTreeMap::new());
         let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         for rule in rules {
-            let each = rule.pointer("/status/conditions").and_then(Value::as_array);
-            for condition in each.into_iter().flatten() {
+            for condition in stored_conditions(rule) {
                 let words = ["type", "status", "reason"].map(|field| word(condition.get(field)));
                 *conditions.entry(words).or_insert(0) += 1;
             }

@@ -16,6 +16,9 @@ use crate::runtime::metrics::Metrics;
 
 /// Maximum number of writes at once.
 pub(crate) const MAX_CONCURRENT_WRITES: usize = 16;
+/// Time for which it changes nothing about the interlock that nobody could be asked: one slow round of an API server says
+/// nothing about webhooks and registers.
+pub(crate) const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// Time limit for the writes of one kind in one round.
 const WRITES: Duration = Duration::from_secs(45);
 /// Time to wait for more changes after one.

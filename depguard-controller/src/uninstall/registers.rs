@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use depguard_core::api;
-use depguard_core::interlock::{PLURAL, RegisterName};
-use depguard_kcp::{ApiError, Endpoint, Preconditions};
+use depguard_core::interlock::PLURAL;
+use depguard_kcp::{Endpoint, RegisterKeySecret};
 use futures::{StreamExt, stream};
-use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
+use crate::interlock::StoredRegister;
 use crate::uninstall::removal::Uninstalled;
 
 /// Maximum number of registers that are deleted at once.
@@ -18,20 +18,26 @@ const MAX_CONCURRENT_DELETIONS: usize = 8;
 /// refuse nothing.
 ///
 /// An account without the right to list registers did not make any.
-pub(super) async fn delete_all(endpoint: &Endpoint, end: Instant, done: &mut Uninstalled) {
-    let collection = RegisterName::collection();
-    let mut found = Vec::new();
-    let named = |object: &Value| {
-        let field = |pointer| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        Some((field("/metadata/name")?, field("/metadata/uid")?))
-    };
-    match endpoint.list_metadata_pages(&collection, |page| found.extend(page.iter().filter_map(named))).await {
-        Ok(()) => {}
-        Err(error) if error.is_not_found() || error.status() == Some(403) => return,
-        Err(error) => return note(done, &format!("depguard could not list ReferenceRegisters ({error})")),
+///
+/// The Secret with their key goes, too.
+pub(super) async fn delete_all(endpoint: &Endpoint, secret: &RegisterKeySecret, end: Instant, done: &mut Uninstalled) {
+    match secret.delete().await {
+        // An account without the right did not make any.
+        Err(error) if error.status() != Some(403) => {
+            done.notes.insert(format!("Secret {} is left ({error}); delete it", RegisterKeySecret::NAME));
+        }
+        Ok(()) | Err(_) => {}
     }
+    let found = match StoredRegister::list(endpoint).await {
+        Ok(found) => found,
+        Err(error) if error.status() == Some(403) => return,
+        Err(error) => return note(done, &format!("depguard could not list ReferenceRegisters ({error})")),
+    };
     let all = found.len();
-    let deletions = found.iter().map(|(name, uid)| delete(endpoint, &collection, name, uid));
+    let deletions = found.into_iter().map(|register| async move {
+        let deleted = register.delete(endpoint).await;
+        (register.name, deleted)
+    });
     let deletions = stream::iter(deletions).buffer_unordered(MAX_CONCURRENT_DELETIONS).take_until(sleep_until(end));
     let mut failures = BTreeMap::new();
     let mut deletions = std::pin::pin!(deletions);
@@ -45,20 +51,6 @@ pub(super) async fn delete_all(endpoint: &Endpoint, end: Instant, done: &mut Uni
         Some((name, error)) => note(done, &format!("ReferenceRegisters are left, such as {name} ({error})")),
         None if done.registers < all => note(done, "ReferenceRegisters are left, for which there was no time"),
         None => {}
-    }
-}
-
-/// Deletes one register, and no later one of the same name.
-async fn delete<'n>(
-    endpoint: &Endpoint,
-    collection: &str,
-    name: &'n str,
-    uid: &str,
-) -> (&'n str, Result<(), ApiError>) {
-    let only = Preconditions { uid: Some(uid), resource_version: None };
-    match endpoint.delete(&format!("{collection}/{name}"), only).await {
-        Err(error) if !error.is_not_found() => (name, Err(error)),
-        _ => (name, Ok(())),
     }
 }
 

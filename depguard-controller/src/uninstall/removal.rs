@@ -9,7 +9,7 @@ use std::time::Duration;
 use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{
     Allowance, ApiError, ConnectError, ConnectOptions, Connection, Endpoint, KubeconfigOverrides, Reflector,
-    ReflectorOptions, RequestLog, Snapshot, Watched, latest,
+    ReflectorOptions, RegisterKeySecret, RequestLog, Snapshot, Watched, latest,
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -192,6 +192,8 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
         Some(given) => given,
         None => namespace_of_controllers(&connection, what.control_plane).await,
     };
+    // The namespace of the Leases may be another one.
+    let key_namespace = namespace_of_controllers(&connection, what.control_plane).await;
     let marker = UninstallMarker { endpoint: connection.own_endpoint(), namespace, id: what.leader_election_id };
     match marker.set().await {
         // Waits until every controller has seen the mark.
@@ -253,7 +255,8 @@ pub async fn uninstall(what: Uninstall) -> Result<Uninstalled, UninstallError> {
         if !is_quiet {
             quiet_since = None;
         } else if quiet_since.get_or_insert_with(Instant::now).elapsed() >= QUIET {
-            registers::delete_all(&apply::own_endpoint(&connection), end, &mut done).await;
+            let secret = RegisterKeySecret::new(apply::own_endpoint(&connection), key_namespace);
+            registers::delete_all(&apply::own_endpoint(&connection), &secret, end, &mut done).await;
             return guarded.map_or(Ok(done), |why| Err(UninstallError::Guarded { why }));
         }
         if Instant::now() >= end {

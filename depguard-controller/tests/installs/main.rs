@@ -9,6 +9,7 @@ mod liars;
 mod locks;
 mod owners;
 mod references;
+mod registers;
 mod removal;
 mod rounds;
 mod takeover;

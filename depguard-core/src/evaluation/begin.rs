@@ -91,7 +91,8 @@ impl RuleSet {
     /// Begins to decide the deletion of `object`, of the kind `gvr`, without a review from an API server: for a
     /// manifest, for example. There is no requester, so nobody can override the protection.
     ///
-    /// The object comes from an API server or from a file. Only its metadata matters.
+    /// The object comes from an API server or from a file. Only its kind and its metadata matter. The deletion is one in
+    /// the background, as `kubectl delete` asks for.
     pub fn evaluate_deletion(
         &self,
         gvr: &GroupVersionResource,
@@ -102,6 +103,8 @@ impl RuleSet {
             "apiVersion": "admission.k8s.io/v1",
             "request": {
                 "uid": "", "operation": "DELETE", "oldObject": object,
+                "kind": {"kind": object.get("kind").and_then(Value::as_str).unwrap_or_default()},
+                "options": {"propagationPolicy": "Background"},
                 "resource": {"group": gvr.group.as_str(), "version": gvr.version.as_str(), "resource": gvr.resource.as_str()},
             },
         });

@@ -4,13 +4,14 @@ use super::{Evaluation, RequestedDeletion, State};
 use crate::evaluation::decision::{Decision, Subject};
 use crate::model::names::{GroupResource, LogicalCluster, Namespace};
 use crate::model::percent_encoding::percent_encode;
-use crate::protocol::admission_review::{Review, ReviewedObject};
+use crate::protocol::admission_review::Review;
 use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::stored_name;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{object, something_else, unanswered};
+use crate::protocol::reviewed_object::ReviewedObject;
 
 /// The id of the only query.
 const POD: QueryId = QueryId(0);

@@ -12,10 +12,12 @@ use crate::interlock::{
 };
 use crate::model::names::{ExportName, GroupResource, GroupVersionResource, LogicalCluster};
 use crate::protocol::admission_review::{Operation, Review, unreadable_review};
+use crate::protocol::cascade::Cascade;
 use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::object_review::ObjectReview;
 use crate::protocol::problem::Unresolved;
+use crate::protocol::reviewed_object::ReviewedObject;
 use crate::rule::compiled_edge::{EdgeState, Reach};
 use crate::rule::set::RuleSet;
 
@@ -50,6 +52,10 @@ pub struct InterlockedReferences {
     /// The resource of the dependent, and its APIExport.
     pub(super) dependent_kind: ServedKind,
     pub(super) targets: BTreeSet<ObjectKey>,
+    /// True if the request creates an object of the name that it says. A name that the API server generates is free.
+    pub(super) creates_name: bool,
+    /// True if the API server turns the creation into an update once an object has the name.
+    pub(super) is_apply: bool,
 }
 
 impl InterlockedDeletion {
@@ -62,10 +68,21 @@ impl InterlockedDeletion {
 impl InterlockedReferences {
     /// Begins the evaluation of the intents.
     pub fn begin(&self, buckets: Buckets, nonce: Nonce) -> Insert {
-        Insert::begin(buckets, nonce, &self.dependent, self.targets.iter().cloned())
+        let insert = Insert::begin(buckets, nonce, &self.dependent, self.targets.iter().cloned());
+        if self.creates_name { insert.if_name_is_free(&self.dependent) } else { insert }
     }
 
-    /// Returns the read that shows if the request is over. Send it after the request was allowed.
+    /// Returns the decision for a review whose marks are not recorded, or not confirmed.
+    pub fn refused(&self, refusal: &Refusal) -> Decision {
+        let InterlockedReview { subject, sender, kinds: _ } = &self.review;
+        match refusal {
+            Refusal::NameTaken if !self.is_apply => Decision::deny(subject.clone(), Reason::NameTaken, *sender),
+            refusal => self.review.refused(refusal),
+        }
+    }
+
+    /// Returns the read of the object of the dependent's name. Sent after the request was allowed, it shows if the request
+    /// is over.
     pub fn read_dependent(&self) -> ObjectRead {
         let (gvr, export) = self.dependent_kind.clone();
         ObjectRead::new(self.dependent.key().clone(), gvr, export)
@@ -79,6 +96,12 @@ impl InterlockedReferences {
             Observation::Absent => intent.is_void_at(None),
             Observation::Unknown(_) => false,
         }
+    }
+
+    /// Returns true if the request creates the object that had this state once: its marks are needed no more. Of an update
+    /// an earlier state tells nothing.
+    pub fn has_created(&self, once: &Revision) -> bool {
+        self.creates_name && Intent { dependent: self.dependent.clone() }.is_void_at(Some(once))
     }
 }
 
@@ -98,6 +121,7 @@ impl InterlockedReview {
             | Refusal::Missing(_)
             | Refusal::Terminating(_)
             | Refusal::Referenced
+            | Refusal::NameTaken
             | Refusal::Failed => Unresolved::new(Cause::Contended, UNDER_WAY),
         };
         Decision::deny(self.subject.clone(), Reason::Undecided { problems: vec![problem] }, self.sender)
@@ -116,7 +140,9 @@ impl RuleSet {
         review: &Review<'_>,
         context: &Context<'_>,
     ) -> Result<Option<InterlockedDeletion>, Box<Decision>> {
-        let object = review.old_object().filter(|object| !object.is_terminating());
+        let counts =
+            |object: &&ReviewedObject<'_>| !object.is_terminating() || review.cascade(object) == Cascade::Orphan;
+        let object = review.old_object().filter(counts);
         let Some(object) =
             object.filter(|_| review.operation() == Operation::Delete && review.sub_resource().is_none())
         else {

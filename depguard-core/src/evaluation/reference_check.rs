@@ -1,22 +1,26 @@
 //! Evaluation of a creation or an update: are the targets of the references there that begin to count?
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use self::new_references::{Holder, NewReferences};
-use self::target_read::{TargetKey, TargetRead};
+use self::pod_binding::PodBinding;
+use self::target_read::{Found, FoundObject, TargetKey, TargetRead};
 use crate::applicability::api_bindings::Binding;
 use crate::applicability::bindings_list::{BindingReader, BindingsList};
 use crate::applicability::constraint_ends::{ConstraintEnds, TargetKind};
 use crate::applicability::edges::BoundKinds;
-use crate::evaluation::decision::{Decision, Diagnostics, Sender, Subject};
+use crate::evaluation::decision::{AllowReason, Decision, Diagnostics, Sender, Subject};
 use crate::model::api::{FailurePolicy, OnMissing};
 use crate::model::names::LogicalCluster;
+use crate::model::ownership::{Collected, Owner, OwnerReference};
 use crate::protocol::cause::Cause;
+use crate::protocol::discovery::{KindRead, ServedKind};
 use crate::protocol::problem::Unresolved;
 use crate::protocol::query_queue::QueryQueue;
 use crate::protocol::request::{Accept, Query, QueryId};
 use crate::protocol::response::Answer;
+use crate::protocol::response_error::unanswered;
 use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::cycles::{Graph, Node};
 use crate::rule::reference_constraint::ConstraintState;
@@ -25,6 +29,7 @@ mod begin;
 #[cfg(feature = "interlock")]
 mod interlocked;
 mod new_references;
+mod pod_binding;
 mod target_read;
 mod verdict;
 
@@ -42,11 +47,17 @@ pub(super) struct ReferenceCheck {
     kinds: BoundKinds,
     /// Constraints that may apply, each with the new references by its edges.
     constraints: Vec<(ConstraintEnds, NewReferences)>,
+    /// The binding of a Pod, until the Pod is read.
+    pod_binding: Option<PodBinding>,
     /// The list of bindings that is being read, if bindings show which constraints apply.
     bindings: Option<BindingsList>,
+    /// The reason why nothing is checked.
+    exemption: Option<AllowReason>,
     /// True if any constraint applies to the object.
     applies: bool,
     targets: Vec<CheckedTarget>,
+    /// Versions of terminating targets' groups, which the object's ownerReferences name.
+    served: BTreeMap<KindRead, ServedKind>,
     sender: Sender,
     /// Problems that lead to a refusal.
     problems: Vec<Unresolved>,
@@ -67,15 +78,19 @@ struct CheckedTarget {
 struct CheckedReference {
     edge: Arc<CompiledEdge>,
     uid: Option<String>,
+    /// See [`NewReference::is_old`](new_references::NewReference).
+    is_old: bool,
     /// The outcome if the target is not there.
     on_missing: OnMissing,
 }
 
 /// Purpose of a query without an answer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum PendingQuery {
+    Pod,
     Bindings,
     Target(usize),
+    Served(KindRead),
 }
 
 /// Reader of the bindings: the ends of constraints.
@@ -86,28 +101,93 @@ struct EndsReader<'p> {
 
 impl ReferenceCheck {
     pub(super) fn hand_out(&mut self) -> Vec<Query> {
-        let Self { queries, bindings, targets, cluster, .. } = self;
+        let Self { queries, pod_binding, bindings, targets, cluster, .. } = self;
         queries.hand_out(|id, asked| match asked {
+            PendingQuery::Pod => pod_binding.as_ref().map(|binding| binding.query(id)),
             PendingQuery::Bindings => bindings.as_ref().map(|list| {
                 let cluster = cluster.clone();
                 Query { id, cluster, export: None, path: list.next(), accept: Accept::Json }
             }),
             PendingQuery::Target(index) => targets.get(*index).map(|target| target.read.query(id, cluster.as_ref())),
+            PendingQuery::Served(read) => {
+                Some(Query { id, cluster: cluster.clone(), export: None, path: read.path(), accept: Accept::Json })
+            }
         })
     }
 
     pub(super) fn answer(&mut self, id: QueryId, answer: Answer<'_>) {
         match self.queries.take(id) {
             None => {}
+            Some(PendingQuery::Pod) => self.answer_pod(answer),
             Some(PendingQuery::Bindings) => self.answer_bindings(answer),
             Some(PendingQuery::Target(index)) => {
                 let Some(CheckedTarget { read, .. }) = self.targets.get_mut(index) else { return };
                 read.answer(answer);
-                if read.found().is_none() {
-                    self.queries.push(PendingQuery::Target(index));
+                match read.found() {
+                    None => self.queries.push(PendingQuery::Target(index)),
+                    Some(_) => self.ask_served(index),
                 }
             }
+            Some(PendingQuery::Served(read)) => {
+                let served = read.answer(answer).map_err(|why| read.unknown(why));
+                self.served.insert(read, served);
+            }
         }
+    }
+
+    /// Reads the versions that the object's ownerReferences name, and named before the change, if they decide about a
+    /// target that is being deleted or gone.
+    fn ask_served(&mut self, index: usize) {
+        let Some(CheckedTarget { read, references }) = self.targets.get(index) else { return };
+        let (key, Holder { owners, old_owners, .. }) = (read.key(), &self.holder);
+        let is_old = references.iter().any(|reference| reference.is_old);
+        let old = |object| is_old.then(|| self.collects(key, object, old_owners));
+        let collected: Vec<_> = match read.found() {
+            Some(Found::Objects { objects, .. }) => {
+                let terminating = objects.iter().filter(|object| object.is_terminating);
+                terminating.flat_map(|object| [Some(self.collects(key, object, owners)), old(object)]).collect()
+            }
+            Some(Found::Nothing | Found::NoKind) => vec![old(&self.gone_owner())],
+            Some(Found::Failed(_)) | None => Vec::new(),
+        };
+        let unread = collected.into_iter().flatten().filter_map(|collected| match collected {
+            Collected::IfServed { version, .. } => Some(key.kind_read(version)),
+            Collected::Yes | Collected::No => None,
+        });
+        for read in unread.collect::<Vec<_>>() {
+            if !self.served.contains_key(&read) {
+                self.served.insert(read.clone(), Err(read.unknown(unanswered())));
+                self.queries.push(PendingQuery::Served(read));
+            }
+        }
+    }
+
+    /// Returns the owner that was lost and is gone. Nobody knows any more if it was in the object's namespace or
+    /// cluster-scoped, so it counts as one that the garbage collector finds.
+    fn gone_owner(&self) -> FoundObject {
+        FoundObject {
+            uid: self.holder.lost_owner().map(|owner| owner.uid.clone()),
+            namespace: self.holder.namespace.clone(),
+            is_terminating: true,
+            orphans: false,
+        }
+    }
+
+    /// Finds out if the garbage collector deletes the reviewed object, with these owners, with this object that is being
+    /// deleted.
+    fn collects(&self, key: &TargetKey, object: &FoundObject, owners: &[OwnerReference]) -> Collected {
+        let kind = key.gvr.group_resource();
+        let kinds = self.served.iter().filter(|(read, _)| read.kind == kind);
+        let kinds = kinds.filter_map(|(read, served)| Some((read.version.clone(), served.as_ref().ok()?.clone())));
+        let owner = Owner {
+            group: kind.group.as_str(),
+            kinds: &kinds.collect(),
+            namespace: object.namespace.as_deref(),
+            name: &key.name,
+            uid: object.uid.as_deref(),
+            orphans: object.orphans,
+        };
+        owner.collects(self.holder.namespace.as_deref(), owners)
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -122,6 +202,7 @@ impl ReferenceCheck {
             return;
         }
         self.targets.clear();
+        self.served.clear();
         self.queries.clear();
         (self.problems, self.applies) = (Vec::new(), false);
         self.diagnostics = Diagnostics { subject: Some(self.subject.clone()), ..Diagnostics::default() };
@@ -200,7 +281,8 @@ impl ReferenceCheck {
                 let on_missing = self.on_missing(edge, &mut reached);
                 let (name, namespace) = (reference.name.clone(), reference.namespace.clone());
                 let key = TargetKey { gvr: gvr.clone(), is_own_kind, export, namespace, name };
-                let checked = CheckedReference { edge: Arc::clone(edge), uid: reference.uid.clone(), on_missing };
+                let (uid, is_old) = (reference.uid.clone(), reference.is_old);
+                let checked = CheckedReference { edge: Arc::clone(edge), uid, is_old, on_missing };
                 if let Some(target) = indices.get(&key).and_then(|index| self.targets.get_mut(*index)) {
                     target.references.push(checked);
                     continue;

@@ -13,10 +13,12 @@ use crate::evaluation::decision::{AllowReason, Decision, Diagnostics, Reason, Se
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::GroupResource;
-use crate::protocol::admission_review::{Review, ReviewedObject, unreadable_review};
+use crate::protocol::admission_review::{Review, unreadable_review};
+use crate::protocol::cascade::Cascade;
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::query_queue::QueryQueue;
+use crate::protocol::reviewed_object::ReviewedObject;
 use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::cycles::Graph;
 
@@ -29,6 +31,10 @@ pub(crate) struct RequestedDeletion {
     workspaces: Workspaces,
     failure_policy: FailurePolicy,
     sender: Sender,
+    /// The kind of the object by the version of the review.
+    kinds: BTreeMap<String, Option<String>>,
+    /// The requested outcome for the objects that the object owns; `None`: left open.
+    cascade: Option<Cascade>,
     /// The requester's name, if the operator allows them to override the protection.
     overrider: Option<String>,
 }
@@ -50,6 +56,8 @@ impl RequestedDeletion {
             workspaces: context.workspaces.clone(),
             failure_policy: context.failure_policy,
             sender: Sender::from_review(review),
+            kinds: review.kinds(),
+            cascade: review.requested_cascade(),
             overrider: context.overrides.allows(requester).then(|| requester.username().to_owned()),
         }
     }
@@ -63,7 +71,10 @@ impl RequestedDeletion {
     pub(crate) fn begin(&self, object: Option<&ReviewedObject<'_>>) -> Evaluation {
         let Some(kind) = self.kind() else { return Evaluation::settled(Decision::allow(AllowReason::NoRule)) };
         let Some(object) = object else { return self.unreadable(kind, "the review has no oldObject") };
-        if object.is_terminating() {
+        let cascade = Cascade::new(self.cascade, object.finalizers(), kind.group.as_str(), kind.resource.as_str());
+        let orphans = cascade == Cascade::Orphan;
+        // An API server takes the options of a second deletion, too: dependents that were to go may now stay.
+        if object.is_terminating() && !orphans {
             return Evaluation::settled(Decision::allow(AllowReason::Terminating));
         }
         if let Some(overrider) = self.overrider.as_ref().filter(|_| object.wants_no_protection()) {
@@ -71,13 +82,16 @@ impl RequestedDeletion {
             return Evaluation::settled(Decision::new(Verdict::Allowed(AllowReason::Overridden), diagnostics));
         }
         match DeletionTarget::read(self.control_plane, kind.clone(), object) {
-            Ok(target) => self.begin_with_target(kind, target),
+            Ok(target) => {
+                let target = DeletionTarget { kinds: self.kinds.clone(), orphans, ..target };
+                self.begin_with_target(kind, target)
+            }
             Err(why) => self.unreadable(kind, &why),
         }
     }
 
     fn begin_with_target(&self, kind: GroupResource, target: DeletionTarget) -> Evaluation {
-        let Self { control_plane, edges, graph, workspaces, failure_policy, sender, overrider: _ } = self;
+        let Self { control_plane, edges, graph, workspaces, failure_policy, sender, .. } = self;
         let candidates: Vec<_> =
             (edges.iter()).filter_map(|edge| CandidateEdge::new(*control_plane, edge, &target, workspaces)).collect();
         if candidates.is_empty() {
@@ -94,6 +108,7 @@ impl RequestedDeletion {
             checked_out: 0,
             readers: BTreeMap::new(),
             scopes: TeardownScopes::new(target.cluster.clone(), target.namespace.clone()),
+            served: BTreeMap::new(),
             failure_policy: *failure_policy,
             sender: *sender,
             problems: Vec::new(),

@@ -67,6 +67,9 @@ impl InProgress {
 
     /// Turns everything that is still open into problems.
     fn take_stock(&mut self, full: bool) {
+        if !full {
+            self.count_unserved();
+        }
         let mut troubles = if full { Vec::new() } else { self.unanswered() };
         for EdgeGroup { lookup, on_delete, .. } in &self.groups {
             let doubts = lookup.iter().flat_map(Lookup::doubts);

@@ -7,9 +7,9 @@
 //! [`LockEvaluation`] decides a review without I/O: it returns the requests, takes the answers, and decides.
 //!
 //! ```
-//! use depguard_core::locks::{Ask, LockEvaluation, Timestamp};
+//! use depguard_core::locks::{LockEvaluation, Timestamp};
 //! use depguard_core::ControlPlane;
-//! use depguard_core::protocol::{Answer, ObjectReview};
+//! use depguard_core::protocol::{Answer, Ask, ObjectReview};
 //! use serde_json::json;
 //!
 //! let review = json!({"apiVersion": "admission.k8s.io/v1", "request": {
@@ -67,7 +67,6 @@ pub use decision::LockDecision;
 pub use evaluation::LockEvaluation;
 pub use holder::Holder;
 pub use lock::{EXPIRY_TOLERANCE, Lock, LockError, LockKind, LockTarget, Operations, Pick, tables_of};
-pub use request_queue::Ask;
 pub use table::{Entry, KIND as TABLE_KIND, LockTable, PLURAL as TABLE_PLURAL, TableError, TableName};
 pub use table_gc::{CLEAN_AFTER, TableGc};
 pub use timestamp::Timestamp;

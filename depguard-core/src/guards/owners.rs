@@ -18,7 +18,8 @@ use serde_json::json;
 
 use crate::evaluation::decision::Causes;
 use crate::model::percent_encoding::percent_encode;
-use crate::protocol::admission_review::{Operation, Review, ReviewError, same, unreadable_review};
+use crate::protocol::admission_review::{Operation, Review, ReviewError, unreadable_review};
+use crate::protocol::cascade::Cascade;
 use crate::protocol::cause::Cause;
 use crate::protocol::deletion_target::stored_name;
 use crate::protocol::problem::Unresolved;
@@ -26,6 +27,7 @@ use crate::protocol::request::{QueryId, Send, Verb};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{failure, response, unanswered};
 use crate::scan::text::Text;
+use crate::scan::text::same;
 
 /// The API group of both kinds.
 pub const GROUP: &str = "globalowner.metacontroller.io";
@@ -44,10 +46,6 @@ pub const RELEASED: &str = "Released";
 pub const CASCADE_ANNOTATION: &str = "dependencies.opendefense.cloud/cascade";
 /// The value of the annotation if the objects are to stay.
 pub const ORPHAN: &str = "Orphan";
-
-/// The finalizers by which an API server marks a deletion in the foreground, and a deletion that orphans the objects.
-const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-const ORPHAN_FINALIZER: &str = "orphan";
 
 /// A review that is being decided: [`send`](Self::send) the request, if there is one, pass on its
 /// [`answer`](Self::answer), and [`decide`](Self::decide).
@@ -107,8 +105,6 @@ struct Envelope<'a> {
 struct Request<'a> {
     #[serde(borrow)]
     old_object: Option<Owner<'a>>,
-    #[serde(borrow)]
-    options: Option<Options<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -121,8 +117,6 @@ struct Owner<'a> {
 
 #[derive(Deserialize)]
 struct Metadata<'a> {
-    #[serde(borrow)]
-    finalizers: Option<Vec<Text<'a>>>,
     #[serde(borrow)]
     annotations: Option<Annotations<'a>>,
 }
@@ -139,23 +133,6 @@ struct Status<'a> {
     phase: Option<Text<'a>>,
 }
 
-/// The DeleteOptions about dependents.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Options<'a> {
-    #[serde(borrow)]
-    propagation_policy: Option<Text<'a>>,
-    orphan_dependents: Option<bool>,
-}
-
-/// The outcome for an owner's objects when the owner is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cascade {
-    Background,
-    Foreground,
-    Orphan,
-}
-
 impl OwnerEvaluation {
     /// Begins to decide by the bytes from which `review` was parsed.
     pub fn begin(review: &Review<'_>, bytes: &[u8]) -> Result<Self, ReviewError> {
@@ -168,7 +145,7 @@ impl OwnerEvaluation {
             (GROUP, GROUP_OWNERS) => false,
             _ => return settled(OwnerDecision::NoOwner),
         };
-        let Request { old_object, options } = serde_json::from_slice::<Envelope<'_>>(bytes)?.request;
+        let Request { old_object } = serde_json::from_slice::<Envelope<'_>>(bytes)?.request;
         let (Some(owner), Some(object)) = (old_object, review.old_object()) else {
             return settled(OwnerDecision::Unreadable("the review has no oldObject"));
         };
@@ -180,7 +157,7 @@ impl OwnerEvaluation {
             let owns_nothing = matches!(owner.phase(), Some(EMPTY | RELEASED));
             return settled(if owns_nothing { OwnerDecision::OwnsNothing } else { OwnerDecision::StillOwns(name) });
         }
-        let cascade = Cascade::from_options(options.as_ref(), &owner);
+        let cascade = review.cascade(object);
         let Some(stays) = owner.note_for(cascade, object.is_terminating()).filter(|_| !review.dry_run()) else {
             return settled(match cascade {
                 Cascade::Background => OwnerDecision::InOrder,
@@ -221,24 +198,6 @@ impl OwnerEvaluation {
         match self.note {
             Some(Note { name, written: Err(why), .. }) => OwnerDecision::Unnoted(name, why),
             Some(Note { written: Ok(()), .. }) | None => self.decision,
-        }
-    }
-}
-
-impl Cascade {
-    /// Returns the cascade by an API server's rules: the options come first, then a finalizer that the object already
-    /// has.
-    fn from_options(options: Option<&Options<'_>>, owner: &Owner<'_>) -> Self {
-        let policy = options.and_then(|options| options.propagation_policy.as_ref()).map(Text::as_str);
-        let orphans = options.and_then(|options| options.orphan_dependents);
-        let has = |finalizer| owner.metadata.finalizers.iter().flatten().any(|name| name.as_str() == finalizer);
-        match (policy.filter(|policy| !policy.is_empty()), orphans) {
-            (Some("Background"), _) | (None, Some(false)) => Self::Background,
-            (Some("Orphan"), _) | (None, Some(true)) => Self::Orphan,
-            (Some(_), _) => Self::Foreground,
-            (None, None) if has(FOREGROUND_FINALIZER) => Self::Foreground,
-            (None, None) if has(ORPHAN_FINALIZER) => Self::Orphan,
-            (None, None) => Self::Background,
         }
     }
 }

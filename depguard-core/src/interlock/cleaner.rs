@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::mark::{Marks, Nonce, SharedMark};
+use super::mark::{Marks, Nonce, SharedMark, Wait};
 use super::object_key::{Dependent, ObjectKey, RegisterName};
 use super::register::Register;
 
@@ -14,7 +14,7 @@ use super::register::Register;
 /// saw the mark. A cleaner that has been started again sees all marks for the first time.
 ///
 /// A [shared mark](SharedMark) is closed after that time, and taken away after the same time again. A register is opened
-/// after that time.
+/// after that time. A [wait](Wait) ends two thirds of that time after it was last asked for.
 #[derive(Debug, Clone)]
 pub struct Cleaner {
     keep: Duration,
@@ -41,6 +41,8 @@ pub enum AgingPart {
     Intent(ObjectKey, Nonce),
     /// The shared mark about this target.
     Shared(ObjectKey, SharedMark),
+    /// The wait about this target.
+    Wait(ObjectKey, Wait),
 }
 
 impl Cleaner {
@@ -73,16 +75,17 @@ impl Cleaner {
         }
         let mut since = BTreeMap::new();
         let mut is_ripe = |part: AgingPart| {
+            let time = if matches!(part, AgingPart::Wait(..)) { keep / 3 } else { keep };
             let first = seen.since.get(&part).copied().unwrap_or(now);
             since.insert(part, first);
-            now.saturating_sub(first) >= keep
+            now.saturating_sub(first) >= time
         };
         let mut next = register.clone();
         if !register.is_open() && is_ripe(AgingPart::Closed) {
             next = next.opened();
         }
         for (target, marks) in &mut next.marks {
-            let Marks { flags, intents, shared } = marks;
+            let Marks { flags, intents, shared, wait } = marks;
             flags.retain(|nonce, _| !is_ripe(AgingPart::Flag(target.clone(), *nonce)));
             intents.retain(|nonce, intent| {
                 let is_over = !intent.is_update() && is_stored(&intent.dependent);
@@ -92,6 +95,11 @@ impl Cleaner {
                 && is_ripe(AgingPart::Shared(target.clone(), mark))
             {
                 *shared = mark.is_open.then_some(SharedMark { is_open: false, ..mark });
+            }
+            if let Some(left) = *wait
+                && is_ripe(AgingPart::Wait(target.clone(), left))
+            {
+                *wait = left.is_fresh.then_some(Wait { is_fresh: false, ..left });
             }
         }
         next.drop_empty();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::evaluation::{Ask, Listing, MAX_ROUNDS, Observation, Refusal, Verdict};
-use super::mark::{Intent, Nonce};
+use super::mark::{Intent, Nonce, Side};
 use super::note::{Content, Note, Opponent, Outcome};
 use super::object_key::{Buckets, ObjectKey, RegisterName, Revision};
 
@@ -38,8 +38,8 @@ enum Phase {
     Disproving(BTreeMap<ObjectKey, Vec<(Nonce, Intent)>>),
     /// The flag is recorded; the dependents are to be listed again.
     Confirming,
-    /// The flag is to be taken down.
-    TakingDown(Refusal),
+    /// The flag is to be taken down, or a wait is to be left.
+    Ending(Box<Note>, Refusal),
     Settled(Verdict),
 }
 
@@ -57,7 +57,7 @@ impl Delete {
             Phase::Looking | Phase::Confirming => vec![Ask::Dependents],
             Phase::Recording => vec![Ask::Record(self.register, self.note.clone())],
             Phase::Disproving(intents) => intents.keys().cloned().map(Ask::Dependent).collect(),
-            Phase::TakingDown(_) => vec![Ask::Record(self.register, Note::take_down(self.note.nonce))],
+            Phase::Ending(note, _) => vec![Ask::Record(self.register, (**note).clone())],
             Phase::Settled(_) => Vec::new(),
         }
     }
@@ -67,7 +67,7 @@ impl Delete {
         let is_marked = match self.phase {
             Phase::Looking => false,
             Phase::Confirming => true,
-            Phase::Recording | Phase::Disproving(_) | Phase::TakingDown(_) | Phase::Settled(_) => return,
+            Phase::Recording | Phase::Disproving(_) | Phase::Ending(..) | Phase::Settled(_) => return,
         };
         match (listing, is_marked) {
             (Listing::Empty, false) => self.phase = Phase::Recording,
@@ -83,12 +83,11 @@ impl Delete {
             Phase::Recording => match outcome {
                 Outcome::Recorded => self.phase = Phase::Confirming,
                 Outcome::Opposed(opponents) => self.disprove(opponents),
-                Outcome::Shut => self.refuse(Refusal::AgainSoon, false),
                 Outcome::Failed(why) => self.refuse(Refusal::Unknown(why), false),
                 Outcome::Unknown(why) => self.refuse(Refusal::Unknown(why), true),
             },
             // A mark that could not be taken down is left to the cleaner.
-            Phase::TakingDown(refusal) => self.phase = Phase::Settled(Verdict::Refused(refusal.clone())),
+            Phase::Ending(_, refusal) => self.phase = Phase::Settled(Verdict::Refused(refusal.clone())),
             Phase::Looking | Phase::Disproving(_) | Phase::Confirming | Phase::Settled(_) => {}
         }
     }
@@ -104,7 +103,7 @@ impl Delete {
         let about = intents.remove(dependent).unwrap_or_default();
         let is_proven = intents.is_empty();
         if !about.iter().all(|(_, intent)| intent.is_void_at(current.as_ref())) {
-            return self.refuse(Refusal::AgainSoon, false);
+            return self.wait();
         }
         self.note.void.extend(about.into_iter().map(|(nonce, _)| nonce));
         if is_proven {
@@ -128,7 +127,9 @@ impl Delete {
                 Opponent::Intent(nonce, intent) => {
                     intents.entry(intent.dependent.key().clone()).or_default().push((nonce, intent));
                 }
-                Opponent::Shared(_) | Opponent::Flag(..) => return self.refuse(Refusal::AgainSoon, false),
+                Opponent::Shared(_) => return self.wait(),
+                // Marks of the same side oppose nobody.
+                Opponent::Flag(..) => return self.refuse(Refusal::AgainSoon, false),
             }
         }
         if intents.is_empty() || self.rounds > MAX_ROUNDS {
@@ -137,9 +138,16 @@ impl Delete {
         self.phase = Phase::Disproving(intents);
     }
 
+    /// Leaves a wait, then refuses.
+    fn wait(&mut self) {
+        let targets = self.note.targets().into_iter().cloned().collect();
+        let wait = Note::wait(self.note.nonce, Side::Deletion, targets);
+        self.phase = Phase::Ending(Box::new(wait), Refusal::AgainSoon);
+    }
+
     fn refuse(&mut self, refusal: Refusal, is_marked: bool) {
         self.phase = match is_marked {
-            true => Phase::TakingDown(refusal),
+            true => Phase::Ending(Box::new(Note::take_down(self.note.nonce)), refusal),
             false => Phase::Settled(Verdict::Refused(refusal)),
         };
     }

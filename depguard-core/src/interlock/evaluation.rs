@@ -15,7 +15,7 @@ pub enum Ask {
     Record(RegisterName, Note),
     /// GET of a target.
     Target(ObjectKey),
-    /// GET of a dependent.
+    /// GET of a dependent; for a creation, of the object of its name.
     Dependent(ObjectKey),
     /// LIST of the dependents of the target that is to be deleted.
     Dependents,
@@ -64,7 +64,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "each program words every refusal")]
 pub enum Refusal {
-    /// A request of the other side is under way, or the register has no room. Both pass by themselves.
+    /// A request of the other side is under way, or was a short time ago.
     AgainSoon,
     /// This target doesn't exist.
     Missing(ObjectKey),
@@ -72,6 +72,8 @@ pub enum Refusal {
     Terminating(ObjectKey),
     /// A dependent refers to the target.
     Referenced,
+    /// An object of the name that is to be created is stored already.
+    NameTaken,
     /// The caller's own [check](super::Insert::checked) of the targets refused.
     Failed,
     /// Something could not be found out, for this reason: a whole sentence.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::evaluation::{Ask, MAX_ROUNDS, Observation, Refusal, Verdict};
-use super::mark::{Flag, Nonce};
+use super::mark::{Flag, Intent, Nonce, Side};
 use super::note::{Content, Note, Opponent, Outcome};
 use super::object_key::{Buckets, Dependent, ObjectKey, RegisterName};
 
@@ -12,6 +12,12 @@ use super::object_key::{Buckets, Dependent, ObjectKey, RegisterName};
 /// It records an intent in the register of each target, one register after the other, and then reads all targets. Each
 /// must exist and must not be terminating. If the evaluation refuses, it takes its intents down before it returns the
 /// [verdict](Self::verdict).
+///
+/// The creation of an object that another one keeps from being stored must leave no intent: whoever creates a name again and
+/// again would hold up all deletions of the targets. So an evaluation may [wait for the name](Self::if_name_is_free): beside
+/// the first intent it reads the object of the dependent's name, and refuses if one is stored. It must not allow such a
+/// creation without an intent: the name may be free by the time of the creation. If the object can't be read, the evaluation
+/// goes on, since the intent keeps the promise.
 ///
 /// A flag keeps the intent out, unless the flag is void: unless a GET of the target, sent after the flag was read, shows
 /// another state than the flag's. (A flag that was read says that the target had this state before.)
@@ -25,8 +31,20 @@ pub struct Insert {
     notes: BTreeMap<RegisterName, Note>,
     /// The registers that may have an intent of this evaluation.
     marked: BTreeSet<RegisterName>,
+    name: Name,
     rounds: u32,
     phase: Phase,
+}
+
+/// Name of the dependent to create.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Name {
+    /// No object has the name, or the request creates none.
+    Free,
+    /// The object of the name of this dependent is to be read.
+    Unread(Dependent),
+    /// An object has the name. The evaluation refuses once it knows if its note is recorded.
+    Taken,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,8 +55,8 @@ enum Phase {
     Disproving(RegisterName, BTreeMap<ObjectKey, Vec<(Nonce, Flag)>>),
     /// All intents are recorded; these targets are to be read.
     Checking(BTreeSet<ObjectKey>),
-    /// The intents in these registers are to be taken down.
-    TakingDown(BTreeSet<RegisterName>, Refusal),
+    /// Intents are to be taken down, and waits to be left.
+    Ending(BTreeMap<RegisterName, Note>, Refusal),
     Settled(Verdict),
 }
 
@@ -60,46 +78,80 @@ impl Insert {
         };
         let notes: BTreeMap<_, _> = by_register.into_iter().map(|(name, targets)| (name, note(targets))).collect();
         let phase = Phase::Settled(Verdict::Allowed);
-        let mut insert = Self { nonce, notes, marked: BTreeSet::new(), rounds: 0, phase };
+        let mut insert = Self { nonce, notes, marked: BTreeSet::new(), name: Name::Free, rounds: 0, phase };
         insert.phase = insert.next_phase();
         insert
     }
 
+    /// Allows the creation only if no other object has the dependent's name. An evaluation of no references asks nothing.
+    #[must_use]
+    pub fn if_name_is_free(self, dependent: &Dependent) -> Self {
+        let name = if self.verdict().is_some() { Name::Free } else { Name::Unread(dependent.clone()) };
+        Self { name, ..self }
+    }
+
     /// Returns all requests without an answer.
     pub fn asks(&self) -> Vec<Ask> {
-        match &self.phase {
+        let name = match &self.name {
+            Name::Unread(dependent) => Some(Ask::Dependent(dependent.key().clone())),
+            Name::Free | Name::Taken => None,
+        };
+        let asks: Vec<_> = match &self.phase {
             Phase::Recording(name) => {
                 self.notes.get(name).map(|note| Ask::Record(*name, note.clone())).into_iter().collect()
             }
             Phase::Disproving(_, flags) => flags.keys().cloned().map(Ask::Target).collect(),
             Phase::Checking(targets) => targets.iter().cloned().map(Ask::Target).collect(),
-            Phase::TakingDown(registers, _) => {
-                registers.iter().map(|name| Ask::Record(*name, Note::take_down(self.nonce))).collect()
-            }
+            Phase::Ending(notes, _) => notes.iter().map(|(name, note)| Ask::Record(*name, note.clone())).collect(),
             Phase::Settled(_) => Vec::new(),
+        };
+        asks.into_iter().chain(name).collect()
+    }
+
+    /// Takes the answer to the GET of the dependent's name.
+    pub fn name_observed(&mut self, observation: Observation) {
+        let Name::Unread(dependent) = &self.name else { return };
+        let is_taken = match observation {
+            Observation::Stored { revision, is_terminating: _ } => {
+                !Intent { dependent: dependent.clone() }.is_void_at(Some(&revision))
+            }
+            // The intent is all that keeps the promise.
+            Observation::Absent | Observation::Unknown(_) => false,
+        };
+        match (is_taken, &self.phase) {
+            (true, Phase::Recording(_)) => self.name = Name::Taken,
+            (true, _) => self.refuse(Refusal::NameTaken),
+            (false, _) => {
+                self.name = Name::Free;
+                self.settle();
+            }
         }
     }
 
     /// Takes the outcome of the note for a register.
     pub fn recorded(&mut self, register: RegisterName, outcome: Outcome) {
         match &mut self.phase {
-            Phase::Recording(name) if *name == register => match outcome {
-                Outcome::Recorded => {
+            Phase::Recording(name) if *name == register => match (outcome, &self.name) {
+                (Outcome::Recorded | Outcome::Unknown(_), Name::Taken) => {
+                    self.marked.insert(register);
+                    self.refuse(Refusal::NameTaken);
+                }
+                (_, Name::Taken) => self.refuse(Refusal::NameTaken),
+                (Outcome::Recorded, _) => {
                     self.marked.insert(register);
                     self.phase = self.next_phase();
                 }
-                Outcome::Opposed(opponents) => self.disprove(register, opponents),
-                Outcome::Shut => self.refuse(Refusal::AgainSoon),
-                Outcome::Failed(why) => self.refuse(Refusal::Unknown(why)),
-                Outcome::Unknown(why) => {
+                (Outcome::Opposed(opponents), _) => self.disprove(register, opponents),
+                (Outcome::Failed(why), _) => self.refuse(Refusal::Unknown(why)),
+                (Outcome::Unknown(why), _) => {
                     self.marked.insert(register);
                     self.refuse(Refusal::Unknown(why));
                 }
             },
             // A mark that could not be taken down is left to the cleaner.
-            Phase::TakingDown(registers, refusal) => {
-                registers.remove(&register);
-                if registers.is_empty() {
+            Phase::Ending(notes, refusal) => {
+                notes.remove(&register);
+                if notes.is_empty() {
                     self.phase = Phase::Settled(Verdict::Refused(refusal.clone()));
                 }
             }
@@ -107,25 +159,28 @@ impl Insert {
         }
     }
 
-    /// Returns true if all intents are recorded, so that the targets are to be checked.
+    /// Returns true if all intents are recorded and the name is free, so that the targets are to be checked.
     pub fn is_recorded(&self) -> bool {
-        matches!(self.phase, Phase::Checking(_))
+        matches!(self.phase, Phase::Checking(_)) && self.name == Name::Free
     }
 
     /// Takes the result of a check of all targets by the caller's own reads: true if the dependent may refer to all of
     /// them. Each read must have been sent after the intents were [recorded](Self::is_recorded).
     pub fn checked(&mut self, is_allowed: bool) {
-        match (&self.phase, is_allowed) {
-            (Phase::Checking(_), true) => self.phase = Phase::Settled(Verdict::Allowed),
+        match (&mut self.phase, is_allowed) {
+            (Phase::Checking(targets), true) => {
+                targets.clear();
+                self.settle();
+            }
             (Phase::Checking(_), false) => self.refuse(Refusal::Failed),
-            (Phase::Recording(_) | Phase::Disproving(..) | Phase::TakingDown(..) | Phase::Settled(_), _) => {}
+            (Phase::Recording(_) | Phase::Disproving(..) | Phase::Ending(..) | Phase::Settled(_), _) => {}
         }
     }
 
     /// Takes the answer to the GET of a target.
     pub fn observed(&mut self, target: &ObjectKey, observation: Observation) {
         let revision = match (&self.phase, observation) {
-            (Phase::Recording(_) | Phase::TakingDown(..) | Phase::Settled(_), _) => return,
+            (Phase::Recording(_) | Phase::Ending(..) | Phase::Settled(_), _) => return,
             (_, Observation::Absent) => return self.refuse(Refusal::Missing(target.clone())),
             (_, Observation::Unknown(why)) => return self.refuse(Refusal::Unknown(why)),
             (_, Observation::Stored { is_terminating: true, .. }) => {
@@ -137,7 +192,8 @@ impl Insert {
             Phase::Disproving(register, flags) => {
                 let about = flags.remove(target).unwrap_or_default();
                 if !about.iter().all(|(_, flag)| flag.is_void_at(&revision)) {
-                    return self.refuse(Refusal::AgainSoon);
+                    let wait = (*register, Note::wait(self.nonce, Side::Reference, [target.clone()].into()));
+                    return self.end([wait], Refusal::AgainSoon);
                 }
                 if let Some(note) = self.notes.get_mut(register) {
                     note.void.extend(about.into_iter().map(|(nonce, _)| nonce));
@@ -148,11 +204,9 @@ impl Insert {
             }
             Phase::Checking(targets) => {
                 targets.remove(target);
-                if targets.is_empty() {
-                    self.phase = Phase::Settled(Verdict::Allowed);
-                }
+                self.settle();
             }
-            Phase::Recording(_) | Phase::TakingDown(..) | Phase::Settled(_) => {}
+            Phase::Recording(_) | Phase::Ending(..) | Phase::Settled(_) => {}
         }
     }
 
@@ -189,11 +243,25 @@ impl Insert {
         self.phase = Phase::Disproving(register, flags);
     }
 
+    /// Allows the request if nothing is left to find out.
+    fn settle(&mut self) {
+        if matches!(&self.phase, Phase::Checking(targets) if targets.is_empty()) && self.name == Name::Free {
+            self.phase = Phase::Settled(Verdict::Allowed);
+        }
+    }
+
     fn refuse(&mut self, refusal: Refusal) {
-        let marked = std::mem::take(&mut self.marked);
-        self.phase = match marked.is_empty() {
+        self.end([], refusal);
+    }
+
+    /// Takes all marks down, leaves these waits, then refuses.
+    fn end(&mut self, waits: impl IntoIterator<Item = (RegisterName, Note)>, refusal: Refusal) {
+        self.name = Name::Free;
+        let marked = std::mem::take(&mut self.marked).into_iter().map(|name| (name, Note::take_down(self.nonce)));
+        let notes: BTreeMap<_, _> = marked.chain(waits).collect();
+        self.phase = match notes.is_empty() {
             true => Phase::Settled(Verdict::Refused(refusal)),
-            false => Phase::TakingDown(marked, refusal),
+            false => Phase::Ending(notes, refusal),
         };
     }
 }

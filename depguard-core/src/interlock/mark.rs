@@ -44,6 +44,35 @@ pub struct SharedMark {
     pub is_open: bool,
 }
 
+/// Side of the interlock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "an interlock has two sides")]
+pub enum Side {
+    /// The deletion of a target.
+    Deletion,
+    /// The creation or the update of a dependent.
+    Reference,
+}
+
+/// Wait of one side for the end of the other side's marks about a target. Once the wait is due, the other side records no
+/// new mark, so that its marks come to an end.
+///
+/// A wait lets nothing pass. The first mark of the side ends its wait: then the other side may wait in its turn. The
+/// [cleaner](super::Cleaner) takes a wait away for which nobody has asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a test of the whole compares its fields")]
+pub struct Wait {
+    /// The side that waits.
+    pub side: Side,
+    /// The nonce of the evaluation that asked for the wait last.
+    pub epoch: Nonce,
+    /// True once the side was refused a second time. Most marks end before, and then nobody yields.
+    pub is_due: bool,
+    /// True until the cleaner has seen the wait unchanged for a third of the time for which it keeps marks. After as long
+    /// again the cleaner takes the wait away, unless it was asked for meanwhile.
+    pub is_fresh: bool,
+}
+
 /// Marks about one target.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -54,6 +83,8 @@ pub struct Marks {
     pub intents: BTreeMap<Nonce, Intent>,
     /// The mark that is shared by the evaluations for which there was no room among the intents.
     pub shared: Option<SharedMark>,
+    /// The side that has waited the longest, if one waits.
+    pub wait: Option<Wait>,
 }
 
 impl Nonce {
@@ -113,8 +144,40 @@ impl Intent {
 
 impl Marks {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { flags, intents, shared } = self;
-        flags.is_empty() && intents.is_empty() && shared.is_none()
+        let Self { flags, intents, shared, wait } = self;
+        flags.is_empty() && intents.is_empty() && shared.is_none() && wait.is_none()
+    }
+
+    /// Returns true if the other side's wait is due, so that this side records no new mark.
+    pub(super) fn must_yield(&self, side: Side) -> bool {
+        self.wait.is_some_and(|wait| wait.side != side && wait.is_due)
+    }
+
+    /// Leaves a wait of this side, or asks for it again. Does nothing if no mark of the other side is there any more, or
+    /// if the other side waits already.
+    ///
+    /// A deletion whose wait is due closes the shared mark: nobody relies on it from now on, and it ends as if the
+    /// cleaner had closed it.
+    pub(super) fn wait(&mut self, side: Side, epoch: Nonce) {
+        let is_opposed = match side {
+            Side::Deletion => !self.intents.is_empty() || self.shared.is_some(),
+            Side::Reference => !self.flags.is_empty(),
+        };
+        self.wait = match self.wait {
+            None if is_opposed => Some(Wait { side, epoch, is_due: false, is_fresh: true }),
+            Some(wait) if is_opposed && wait.side == side && !(wait.is_due && wait.is_fresh) => {
+                Some(Wait { side, epoch, is_due: true, is_fresh: true })
+            }
+            unchanged => unchanged,
+        };
+        if let (true, Some(shared)) = (self.must_yield(Side::Reference), &mut self.shared) {
+            shared.is_open = false;
+        }
+    }
+
+    /// Ends the wait of a side, because the side has recorded a mark.
+    pub(super) fn end_wait(&mut self, side: Side) {
+        self.wait.take_if(|wait| wait.side == side);
     }
 
     /// Removes the marks that this evaluation alone relies on.

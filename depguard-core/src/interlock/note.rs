@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::mark::{Flag, Intent, Marks, Nonce, SharedMark};
+use super::mark::{Flag, Intent, Marks, Nonce, SharedMark, Side};
 use super::object_key::{Dependent, ObjectKey, Revision};
 use super::{MAX_FLAGS, MAX_INTENTS};
 use crate::protocol::problem::Unresolved;
@@ -24,6 +24,8 @@ pub(super) enum Content {
     Intents(Dependent, BTreeSet<ObjectKey>),
     /// Removal of the marks that the evaluation has recorded.
     TakeDown,
+    /// Wait of this side about all these targets.
+    Wait(Side, BTreeSet<ObjectKey>),
 }
 
 /// Result of a note.
@@ -34,10 +36,8 @@ pub enum Outcome {
     Recorded,
     /// Nothing was recorded, because the other side has these live marks.
     Opposed(Vec<Opponent>),
-    /// Nothing was recorded, because the register has no room, or because it may miss marks: it was made a short time
-    /// ago. Both pass by themselves.
-    Shut,
-    /// Nothing was recorded, for this reason: a whole sentence.
+    /// Nothing was recorded, for this reason: a whole sentence. That the register is closed, or has no room, passes by
+    /// itself.
     Failed(Unresolved),
     /// It is unknown if anything was or will be recorded, for this reason: a whole sentence.
     Unknown(Unresolved),
@@ -62,12 +62,36 @@ impl Note {
         Self { nonce, content: Content::TakeDown, void: BTreeSet::new() }
     }
 
+    /// Creates the note by which an evaluation that is refused leaves a [wait](super::Wait).
+    pub(super) fn wait(nonce: Nonce, side: Side, targets: BTreeSet<ObjectKey>) -> Self {
+        Self { nonce, content: Content::Wait(side, targets), void: BTreeSet::new() }
+    }
+
+    /// Returns true if the note records marks, which the evaluation takes down if it refuses.
+    pub fn has_marks(&self) -> bool {
+        matches!(self.content, Content::Flag(..) | Content::Intents(..))
+    }
+
+    /// Returns true if the note leaves a wait.
+    pub fn is_wait(&self) -> bool {
+        matches!(self.content, Content::Wait(..))
+    }
+
     /// Returns the targets that the note is about; none for the removal of marks.
     pub(super) fn targets(&self) -> Vec<&ObjectKey> {
         match &self.content {
             Content::Flag(target, _) => vec![target],
-            Content::Intents(_, targets) => targets.iter().collect(),
+            Content::Intents(_, targets) | Content::Wait(_, targets) => targets.iter().collect(),
             Content::TakeDown => Vec::new(),
+        }
+    }
+
+    /// Returns the object whose tenant pays for the note's marks: the deleted target, or the dependent.
+    pub(super) fn tenant(&self) -> Option<&ObjectKey> {
+        match &self.content {
+            Content::Flag(target, _) => Some(target),
+            Content::Intents(dependent, _) => Some(dependent.key()),
+            Content::TakeDown | Content::Wait(..) => None,
         }
     }
 
@@ -86,7 +110,17 @@ impl Note {
                 let flags = marks.flags.iter().filter(|(nonce, _)| is_live(nonce));
                 flags.map(|(nonce, flag)| Opponent::Flag(target.clone(), *nonce, flag.clone())).collect()
             }
-            Content::Flag(..) | Content::Intents(..) | Content::TakeDown => Vec::new(),
+            Content::Flag(..) | Content::Intents(..) | Content::TakeDown | Content::Wait(..) => Vec::new(),
+        }
+    }
+
+    /// Returns true if the note must let the other side go first, which waits. A note that is recorded already keeps its
+    /// place.
+    pub(super) fn must_yield(&self, marks: &Marks) -> bool {
+        match &self.content {
+            Content::Flag(..) => !marks.flags.contains_key(&self.nonce) && marks.must_yield(Side::Deletion),
+            Content::Intents(..) => !marks.intents.contains_key(&self.nonce) && marks.must_yield(Side::Reference),
+            Content::TakeDown | Content::Wait(..) => false,
         }
     }
 
@@ -97,6 +131,7 @@ impl Note {
                 let has_room = marks.flags.len() < MAX_FLAGS || marks.flags.contains_key(&self.nonce);
                 if has_room {
                     marks.flags.insert(self.nonce, Flag { revision: revision.clone() });
+                    marks.end_wait(Side::Deletion);
                 }
                 has_room
             }
@@ -108,10 +143,15 @@ impl Note {
                 } else {
                     marks.shared = Some(SharedMark { epoch: self.nonce, is_open: true });
                 }
+                marks.end_wait(Side::Reference);
                 true
             }
             Content::TakeDown => {
                 marks.take_down(self.nonce);
+                true
+            }
+            Content::Wait(side, _) => {
+                marks.wait(*side, self.nonce);
                 true
             }
         }

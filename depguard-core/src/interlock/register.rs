@@ -3,14 +3,26 @@
 use std::collections::BTreeMap;
 
 use super::MAX_REGISTER_BYTES;
-use super::mark::{Marks, Nonce};
+use super::mark::{Flag, Intent, Marks, Nonce};
 use super::note::{Content, Note, Outcome};
 use super::object_key::{ObjectKey, RegisterName};
+use crate::model::names::{LogicalCluster, Namespace};
 use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
 
+/// The number of marks from which on a tenant records none in the last quarter of a register.
+const MAX_FEW_MARKS: usize = 4;
 /// The maximum size of one note, in bytes of JSON.
 const MAX_NOTE_BYTES: usize = MAX_REGISTER_BYTES / 4;
+const CLOSED: &str = "is put off: the register was made a short time ago, so it may miss requests under way; the \
+                      controller opens it about --interlock-wait (90 s unless set) after it was made; retry then";
+const FULL: &str = "is put off: the register has no room for more marks until the controller takes old ones away, at most \
+                    --interlock-wait (90 s unless set) after they were made; retry later";
+const TOO_MANY_FLAGS: &str = "is put off: the target was to be deleted too often within --interlock-wait (90 s unless \
+                              set), and is perhaps still there; retry then";
+const OTHERS_TURN: &str = "is put off: requests of the other side have waited for longer, and come first; retry later";
+const SHARE: &str = "is put off: this namespace or workspace has used its share of the register, until the controller takes \
+                     old marks away, at most --interlock-wait (90 s unless set) after they were made; retry later";
 const TOO_LARGE: &str = "is refused: the object refers to too many targets for one register";
 
 /// Marks about the targets of one bucket, as they are stored or are to be stored.
@@ -69,8 +81,9 @@ impl Register {
         Self { stored: Some((uid.to_owned(), resource_version.to_owned())), ..self }
     }
 
-    /// Returns the register, opened for the stored object.
-    pub(super) fn opened(self) -> Self {
+    /// Returns the register, opened for the stored object. Beside the [cleaner](super::Cleaner), the controller opens a
+    /// register that it has just made, if it sees after that that no creation is reviewed anywhere.
+    pub fn opened(self) -> Self {
         Self { open_for: self.uid().map(str::to_owned), ..self }
     }
 
@@ -94,11 +107,15 @@ impl Register {
             return Outcome::Recorded;
         }
         let targets = note.targets();
-        if !self.is_open() || !targets.iter().all(|target| self.name.is_of(target)) {
-            return Outcome::Shut;
+        let again_soon = |why| Outcome::Failed(Unresolved::new(Cause::Contended, why));
+        if !self.is_open() {
+            return again_soon(CLOSED);
         }
         let none = Marks::default();
         let marks_of = |target| self.marks.get(target).unwrap_or(&none);
+        if targets.iter().any(|target| note.must_yield(marks_of(target))) {
+            return again_soon(OTHERS_TURN);
+        }
         let opponents: Vec<_> = targets.iter().flat_map(|target| note.opponents(target, marks_of(target))).collect();
         if !opponents.is_empty() {
             return Outcome::Opposed(opponents);
@@ -108,7 +125,7 @@ impl Register {
             let old = self.marks.get(target);
             let mut marks = old.cloned().unwrap_or_default();
             if !note.record(&mut marks) {
-                return Outcome::Shut;
+                return again_soon(TOO_MANY_FLAGS);
             }
             let old = old.map_or(0, |old| size_of(target, old));
             grown = grown.saturating_add(size_of(target, &marks).saturating_sub(old));
@@ -118,12 +135,39 @@ impl Register {
         if grown > MAX_NOTE_BYTES {
             return Outcome::Failed(Unresolved::new(Cause::DependentInvalid, TOO_LARGE));
         }
-        if size.saturating_add(grown) > MAX_REGISTER_BYTES {
-            return Outcome::Shut;
+        let full = size.saturating_add(grown);
+        if full > MAX_REGISTER_BYTES {
+            return again_soon(FULL);
+        }
+        if !note.is_wait() && self.exceeds_share(note, full, grown) {
+            return again_soon(SHARE);
         }
         *size = size.saturating_add(grown);
-        self.marks.extend(changed);
+        // A wait for marks that are gone leaves nothing.
+        self.marks.extend(changed.into_iter().filter(|(_, marks)| !marks.is_empty()));
         Outcome::Recorded
+    }
+
+    /// Returns true if the note's tenant would have more than its share of a register that is `full` bytes long then: a
+    /// quarter, once the register is half full. The last quarter is for tenants with few marks.
+    fn exceeds_share(&self, note: &Note, full: usize, grown: usize) -> bool {
+        if full <= MAX_REGISTER_BYTES / 2 {
+            return false;
+        }
+        let Some(of) = note.tenant().map(tenant) else { return false };
+        let (mut marks, mut bytes) = (0_usize, grown);
+        for (target, Marks { flags, intents, shared: _, wait: _ }) in &self.marks {
+            let flags = flags.values().filter(|_| tenant(target) == of).map(size_of_flag);
+            let intents = intents.values().filter(|intent| tenant(intent.dependent.key()) == of).map(size_of_intent);
+            let before = marks;
+            for size in flags.chain(intents) {
+                (marks, bytes) = (marks + 1, bytes.saturating_add(size));
+            }
+            if marks > before {
+                bytes = bytes.saturating_add(FIXED + size_of_key(target));
+            }
+        }
+        bytes > MAX_REGISTER_BYTES / 4 || (full > MAX_REGISTER_BYTES / 4 * 3 && marks >= MAX_FEW_MARKS)
     }
 
     /// Removes all marks that this evaluation alone relies on.
@@ -138,8 +182,8 @@ impl Register {
         self.marks.retain(|_, marks| !marks.is_empty());
     }
 
-    /// Returns an upper bound of the size in bytes of JSON.
-    pub(super) fn size(&self) -> usize {
+    /// Returns an upper bound of the size in bytes of JSON. The register records marks up to [`MAX_REGISTER_BYTES`].
+    pub fn size(&self) -> usize {
         2 * FIXED + self.marks.iter().map(|(target, marks)| size_of(target, marks)).sum::<usize>()
     }
 }
@@ -149,20 +193,36 @@ const FIXED: usize = 256;
 
 /// Returns an upper bound of the size of a target's marks, in bytes of JSON.
 fn size_of(target: &ObjectKey, marks: &Marks) -> usize {
-    let key = |key: &ObjectKey| {
-        let cluster = key.cluster.as_ref().map_or(0, |cluster| cluster.as_str().len());
-        let namespace = key.namespace.as_ref().map_or(0, |namespace| namespace.as_str().len());
-        let kind = key.kind.group.as_str().len() + key.kind.resource.as_str().len();
-        // A character may be escaped.
-        FIXED + cluster + namespace + kind + 2 * key.name.len()
-    };
-    let Marks { flags, intents, shared: _ } = marks;
-    let flags = flags.values().map(|flag| FIXED + flag.revision.uid().len() + flag.revision.resource_version().len());
-    let intents = intents.values().map(|intent| {
-        let dependent = &intent.dependent;
-        key(dependent.key()) + dependent.uid().len() + dependent.replaced().map_or(0, str::len)
-    });
-    FIXED + key(target) + flags.chain(intents).sum::<usize>()
+    let Marks { flags, intents, shared: _, wait } = marks;
+    let flags = flags.values().map(size_of_flag);
+    let intents = intents.values().map(size_of_intent);
+    let wait = wait.map_or(0, |_| FIXED);
+    FIXED + size_of_key(target) + wait + flags.chain(intents).sum::<usize>()
+}
+
+fn size_of_key(key: &ObjectKey) -> usize {
+    let cluster = key.cluster.as_ref().map_or(0, |cluster| cluster.as_str().len());
+    let namespace = key.namespace.as_ref().map_or(0, |namespace| namespace.as_str().len());
+    let kind = key.kind.group.as_str().len() + key.kind.resource.as_str().len();
+    // A character may be escaped.
+    FIXED + cluster + namespace + kind + 2 * key.name.len()
+}
+
+fn size_of_flag(flag: &Flag) -> usize {
+    FIXED + flag.revision.uid().len() + flag.revision.resource_version().len()
+}
+
+fn size_of_intent(Intent { dependent }: &Intent) -> usize {
+    size_of_key(dependent.key()) + dependent.uid().len() + dependent.replaced().map_or(0, str::len)
+}
+
+/// Returns the tenant of an object: in kcp its logical cluster, else its namespace. Objects without a namespace are of one
+/// tenant.
+fn tenant(key: &ObjectKey) -> (Option<&LogicalCluster>, Option<&Namespace>) {
+    match &key.cluster {
+        Some(cluster) => (Some(cluster), None),
+        None => (None, key.namespace.as_ref()),
+    }
 }
 
 #[cfg(test)]

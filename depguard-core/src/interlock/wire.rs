@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::mark::{Flag, Intent, Marks, Nonce, SharedMark};
+use super::mark::{Flag, Intent, Marks, Nonce, SharedMark, Side, Wait};
 #[cfg(feature = "schemars")]
 use super::object_key::MAX_OPAQUE;
 use super::object_key::{Dependent, ObjectKey, RegisterName, Revision};
@@ -89,6 +89,9 @@ struct WireMarks {
     /// The mark for all dependents beyond those that are named one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shared: Option<WireShared>,
+    /// The side that waits for the end of the other side's marks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wait: Option<WireWait>,
 }
 
 /// The identity of an object.
@@ -163,6 +166,30 @@ struct WireShared {
     open: bool,
 }
 
+/// The wait of one side.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WireWait {
+    /// The side that waits.
+    side: WireSide,
+    /// The random number of the evaluation that asked for the wait last.
+    #[cfg_attr(feature = "schemars", schemars(extend("pattern" = NONCE)))]
+    epoch: String,
+    /// True if the other side records no new mark meanwhile.
+    due: bool,
+    /// True if the side has asked for the wait a short time ago.
+    fresh: bool,
+}
+
+/// A side of the interlock.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+enum WireSide {
+    Deletion,
+    Reference,
+}
+
 /// Returns the schema of a ReferenceRegister's spec.
 #[cfg(feature = "schemars")]
 pub fn register_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -199,13 +226,11 @@ impl Register {
         let mut register = Self { name, stored, open_for, marks: BTreeMap::new() };
         for wire in targets {
             let target = wire.target.read()?;
-            if !name.is_of(&target) {
-                return Err(RegisterError(format!("its target {} belongs to another register", target.name)));
-            }
             let marks = Marks {
                 flags: by_nonce(wire.flags, WireFlag::read)?,
                 intents: by_nonce(wire.intents, WireIntent::read)?,
                 shared: wire.shared.map(WireShared::read).transpose()?,
+                wait: wire.wait.map(WireWait::read).transpose()?,
             };
             if register.marks.insert(target, marks).is_some() {
                 return Err(RegisterError("it names a target twice".to_owned()));
@@ -226,6 +251,7 @@ impl Register {
             flags: marks.flags.iter().map(|(nonce, flag)| WireFlag::from_flag(*nonce, flag)).collect(),
             intents: marks.intents.iter().map(|(nonce, intent)| WireIntent::from_intent(*nonce, intent)).collect(),
             shared: marks.shared.map(|shared| WireShared { epoch: shared.epoch.to_string(), open: shared.is_open }),
+            wait: marks.wait.map(WireWait::from_wait),
         });
         let spec = WireSpec { open_for: self.open_for.clone(), targets: targets.collect() };
         json!({"apiVersion": api_version_of_registers(), "kind": KIND, "metadata": metadata, "spec": spec})
@@ -324,5 +350,23 @@ impl WireIntent {
 impl WireShared {
     fn read(self) -> Result<SharedMark, RegisterError> {
         Ok(SharedMark { epoch: nonce(&self.epoch)?, is_open: self.open })
+    }
+}
+
+impl WireWait {
+    fn from_wait(Wait { side, epoch, is_due, is_fresh }: Wait) -> Self {
+        let side = match side {
+            Side::Deletion => WireSide::Deletion,
+            Side::Reference => WireSide::Reference,
+        };
+        Self { side, epoch: epoch.to_string(), due: is_due, fresh: is_fresh }
+    }
+
+    fn read(self) -> Result<Wait, RegisterError> {
+        let side = match self.side {
+            WireSide::Deletion => Side::Deletion,
+            WireSide::Reference => Side::Reference,
+        };
+        Ok(Wait { side, epoch: nonce(&self.epoch)?, is_due: self.due, is_fresh: self.fresh })
     }
 }

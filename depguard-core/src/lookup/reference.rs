@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::model::label_selector::Selector;
-use crate::model::names::Namespace;
+use crate::model::names::{Group, Namespace};
+use crate::model::ownership::{Collected, Owner, OwnerReference};
 use crate::protocol::deletion_target::DeletionTarget;
 
 /// A reference that an object holds.
@@ -18,8 +19,10 @@ pub struct ObjectReference<'a> {
     pub means: ReferenceTarget<'a>,
     /// The UID of the object itself, which never refers to itself.
     holder: Option<Cow<'a, str>>,
-    /// UIDs of the object's owners, if the edge ignores references to owners.
-    owners: Vec<Cow<'a, str>>,
+    /// The namespace of the object itself.
+    namespace: Option<Cow<'a, str>>,
+    /// The object's ownerReferences, if the edge ignores references to owners.
+    owners: Vec<OwnerReference>,
 }
 
 /// Answer to the question if an object refers to the target.
@@ -27,6 +30,11 @@ pub struct ObjectReference<'a> {
 pub(crate) enum Match {
     No,
     Yes,
+    /// Yes, unless this version serves the target by this kind: then the object goes with the target.
+    YesUnlessServed {
+        version: String,
+        kind: String,
+    },
     /// Unknown: the end of a sentence that begins with the object.
     Unclear(String),
 }
@@ -82,17 +90,33 @@ impl<'a> ObjectReference<'a> {
         edge: usize,
         means: ReferenceTarget<'a>,
         holder: Option<&'a str>,
-        owners: Vec<Cow<'a, str>>,
+        namespace: Option<&'a str>,
+        owners: Vec<OwnerReference>,
     ) -> Self {
-        Self { edge, means, holder: holder.map(Cow::Borrowed), owners }
+        Self { edge, means, holder: holder.map(Cow::Borrowed), namespace: namespace.map(Cow::Borrowed), owners }
     }
 
-    /// Returns true if the reference means this object of the edge's target kind, so that an evaluation would find
-    /// it. True as well if the meaning is [unclear](ReferenceTarget::Unclear).
-    pub fn refers_to(&self, target: &ReferencedObject) -> bool {
+    /// Returns true if the reference means this object of the edge's target kind, so that an evaluation of its deletion
+    /// in the background would find it. True as well if the meaning is [unclear](ReferenceTarget::Unclear).
+    ///
+    /// `kinds` are the kinds by which each version that is served serves the target, in its group.
+    pub fn refers_to(
+        &self,
+        target: &ReferencedObject,
+        group: &Group,
+        kinds: &BTreeMap<String, Option<String>>,
+    ) -> bool {
         let is = |uid: &Option<Cow<'_, str>>| uid.is_some() && uid.as_deref() == target.uid.as_deref();
-        let is_owned = || self.owners.iter().any(|owner| target.uid.as_deref() == Some(&**owner));
-        self.means.includes(target) && !is(&self.holder) && !is_owned()
+        let owner = Owner {
+            group: group.as_str(),
+            kinds,
+            namespace: target.namespace.as_deref(),
+            name: &target.name,
+            uid: target.uid.as_deref(),
+            orphans: false,
+        };
+        let goes_too = || owner.collects(self.namespace.as_deref(), &self.owners) == Collected::Yes;
+        self.means.includes(target) && !is(&self.holder) && !goes_too()
     }
 
     /// Returns a copy that owns its data.
@@ -109,8 +133,8 @@ impl<'a> ObjectReference<'a> {
                 ReferenceTarget::Unclear { why, namespace: namespace.map(own) }
             }
         };
-        let owners = self.owners.into_iter().map(own).collect();
-        ObjectReference { edge: self.edge, means, holder: self.holder.map(own), owners }
+        let Self { edge, means: _, holder, namespace, owners } = self;
+        ObjectReference { edge, means, holder: holder.map(own), namespace: namespace.map(own), owners }
     }
 }
 

@@ -32,7 +32,9 @@ use crate::scan::extract::PageError;
 /// reader.read(&vm, |held| {
 ///     assert_eq!(held.edge, 0);
 ///     assert_eq!(held.means, ReferenceTarget::Named { name: "a".into(), namespace: Some("x".into()), uid: None });
-///     assert!(held.refers_to(&vpc("x")) && !held.refers_to(&vpc("y")));
+///     // The versions that are served matter to edges that ignore dependents which the target owns.
+///     let (group, kinds) = ("network.example.com".parse().unwrap(), [("v1".to_owned(), Some("VPC".to_owned()))].into());
+///     assert!(held.refers_to(&vpc("x"), &group, &kinds) && !held.refers_to(&vpc("y"), &group, &kinds));
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

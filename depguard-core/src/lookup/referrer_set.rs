@@ -43,10 +43,7 @@ impl ReferrerSet {
     pub(crate) const NONE: &Self = &Self { first: BTreeMap::new(), has_more: false, namespaces: BTreeSet::new() };
 
     pub(crate) fn insert(&mut self, object: Referrer, edge: &Arc<CompiledEdge>) {
-        // One namespace beyond the limit is kept, which shows that there are more.
-        if self.namespaces.len() <= MAX_NAMESPACES && !self.namespaces.contains(&object.namespace) {
-            self.namespaces.insert(object.namespace.clone());
-        }
+        self.insert_namespace(&object.namespace);
         let edges = self.first.entry(object).or_default();
         if !edges.iter().any(|known| Arc::ptr_eq(known, edge)) {
             edges.push(Arc::clone(edge));
@@ -54,6 +51,23 @@ impl ReferrerSet {
         if self.first.len() > MAX_KEPT {
             self.first.pop_last();
             self.has_more = true;
+        }
+    }
+
+    /// Adds the referrers of another set.
+    pub(crate) fn extend(&mut self, other: Self) {
+        let Self { first, has_more, namespaces } = other;
+        namespaces.iter().for_each(|namespace| self.insert_namespace(namespace));
+        for (object, edges) in first {
+            edges.iter().for_each(|edge| self.insert(object.clone(), edge));
+        }
+        self.has_more |= has_more;
+    }
+
+    fn insert_namespace(&mut self, namespace: &Option<String>) {
+        // One namespace beyond the limit is kept, which shows that there are more.
+        if self.namespaces.len() <= MAX_NAMESPACES && !self.namespaces.contains(namespace) {
+            self.namespaces.insert(namespace.clone());
         }
     }
 

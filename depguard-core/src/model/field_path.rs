@@ -151,10 +151,9 @@ impl FieldPath {
         Self { segments: ["metadata", "name"].map(|name| Segment::Name(name.to_owned())).to_vec() }
     }
 
-    /// Returns the path of the owner references' UIDs.
-    pub(crate) fn owners() -> Self {
-        let name = |name: &str| Segment::Name(name.to_owned());
-        Self { segments: vec![name("metadata"), name("ownerReferences"), Segment::Wildcard, name("uid")] }
+    /// Returns the path of the ownerReferences.
+    pub fn owners() -> Self {
+        Self { segments: ["metadata", "ownerReferences"].map(|name| Segment::Name(name.to_owned())).to_vec() }
     }
 
     /// Returns the path of a label's value.

@@ -175,6 +175,12 @@ impl Group {
     pub fn is_core(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Returns true if a kind of the group may be one of Kubernetes' own. API servers treat such kinds by rules of their
+    /// own.
+    pub fn may_be_built_in(&self) -> bool {
+        !self.0.contains('.') || self.0.ends_with(".k8s.io")
+    }
 }
 
 impl fmt::Display for Group {
@@ -250,6 +256,10 @@ impl GroupVersionResource {
     /// Returns the resource and its group, without the version.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource { group: self.group.clone(), resource: self.resource.clone() }
+    }
+
+    pub(crate) fn is_pods(&self) -> bool {
+        self.group.is_core() && self.resource.as_str() == "pods"
     }
 
     /// Returns the path of the group and version at an API server: `/api/v1`, `/apis/apps/v1`.

@@ -1,14 +1,15 @@
 //! AdmissionReview, borrowed from its bytes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
-use crate::model::api;
+use crate::protocol::cascade::{Cascade, DeleteOptions};
 use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
+use crate::protocol::reviewed_object::{Annotations, ReviewedObject, given};
+use crate::protocol::subresource::Subresource;
 use crate::scan::text::Text;
 
 /// An `admission.k8s.io/v1` AdmissionReview, as an API server sends it, reduced to the parts that a decision needs.
@@ -62,6 +63,8 @@ struct Request<'a> {
     #[serde(borrow)]
     uid: Text<'a>,
     #[serde(borrow)]
+    kind: Option<RequestKind<'a>>,
+    #[serde(borrow)]
     resource: RequestResource<'a>,
     #[serde(borrow)]
     sub_resource: Option<Text<'a>>,
@@ -76,7 +79,16 @@ struct Request<'a> {
     object: Option<NewObject<'a>>,
     #[serde(borrow)]
     old_object: Option<ReviewedObject<'a>>,
+    #[serde(borrow)]
+    options: Option<DeleteOptions<'a>>,
     dry_run: Option<bool>,
+}
+
+/// The kind of the reviewed object, in the version of the review.
+#[derive(Debug, Clone, Deserialize)]
+struct RequestKind<'a> {
+    #[serde(borrow)]
+    kind: Text<'a>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -104,9 +116,13 @@ pub struct Requester<'a> {
 
 /// The new state of an object. It may have no metadata: the options of a connection have none.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct NewObject<'a> {
     #[serde(borrow)]
     metadata: Option<NewMetadata<'a>>,
+    /// The options of an eviction. In another kind, the field may hold anything.
+    #[serde(borrow)]
+    delete_options: Option<&'a RawValue>,
 }
 
 /// The part of the new state's metadata that says which object it is.
@@ -118,72 +134,6 @@ struct NewMetadata<'a> {
     namespace: Option<Text<'a>>,
     #[serde(borrow)]
     annotations: Option<Annotations<'a>>,
-}
-
-/// An object of a review, reduced to its metadata.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct ReviewedObject<'a> {
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(borrow)]
-    name: Option<Text<'a>>,
-    #[serde(borrow)]
-    namespace: Option<Text<'a>>,
-    #[serde(borrow)]
-    uid: Option<Text<'a>>,
-    #[serde(borrow)]
-    resource_version: Option<Text<'a>>,
-    #[serde(borrow)]
-    deletion_timestamp: Option<Text<'a>>,
-    #[serde(borrow)]
-    labels: Option<Labels<'a>>,
-    #[serde(borrow)]
-    annotations: Option<Annotations<'a>>,
-}
-
-/// Labels, each key once. A duplicate key is an error, because another reader of the document may take the other
-/// value.
-#[derive(Debug, Clone)]
-struct Labels<'a>(BTreeMap<Text<'a>, Text<'a>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct LabelsVisitor;
-
-        impl<'de> Visitor<'de> for LabelsVisitor {
-            type Value = Labels<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("labels")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut labels = BTreeMap::new();
-                while let Some((key, value)) = map.next_entry()? {
-                    if labels.insert(key, value).is_some() {
-                        return Err(A::Error::custom("a label occurs twice"));
-                    }
-                }
-                Ok(Labels(labels))
-            }
-        }
-
-        deserializer.deserialize_map(LabelsVisitor)
-    }
-}
-
-/// The annotations that depguard needs; all others are skipped.
-#[derive(Debug, Clone, Deserialize)]
-struct Annotations<'a> {
-    #[serde(borrow, rename = "kcp.io/cluster")]
-    cluster: Option<Text<'a>>,
-    #[serde(borrow, rename = "dependencies.opendefense.cloud/skip-protection")]
-    skip_protection: Option<Text<'a>>,
 }
 
 impl<'a> Review<'a> {
@@ -246,6 +196,39 @@ impl<'a> Review<'a> {
         self.operation() == Operation::Create && self.sub_resource().is_some_and(below)
     }
 
+    /// Returns the kind by which the version of the review serves the object: what of the API's versions the review
+    /// itself tells.
+    pub(crate) fn kinds(&self) -> BTreeMap<String, Option<String>> {
+        let evicted = self.is_eviction().then_some("Pod");
+        let kind = evicted.or_else(|| given(self.request.kind.as_ref().map(|kind| &kind.kind)));
+        let served = self.version().zip(kind);
+        served.into_iter().map(|(version, kind)| (version.to_owned(), Some(kind.to_owned()))).collect()
+    }
+
+    /// Returns the outcome that the deletion of this object has for the objects that it owns.
+    #[cfg(any(feature = "interlock", feature = "owners"))]
+    pub(crate) fn cascade(&self, object: &ReviewedObject<'_>) -> Cascade {
+        Cascade::new(self.requested_cascade(), object.finalizers(), self.group(), self.resource())
+    }
+
+    /// Returns the cascade that the options ask for; `None` if they leave it open.
+    pub(crate) fn requested_cascade(&self) -> Option<Cascade> {
+        if !self.is_eviction() {
+            return self.request.options.as_ref()?.cascade();
+        }
+        let options = self.request.object.as_ref()?.delete_options?;
+        // Options that can't be read may ask for anything.
+        serde_json::from_str::<DeleteOptions<'_>>(options.get())
+            .map_or(Some(Cascade::Orphan), |options| options.cascade())
+    }
+
+    /// Returns true if the request binds a Pod to a node. The review holds only the Binding, not the Pod.
+    pub(crate) fn is_binding(&self) -> bool {
+        let place = (self.group(), self.resource(), self.sub_resource());
+        self.operation() == Operation::Create
+            && matches!(place, ("", "pods", Some(Subresource::BINDING)) | ("", "bindings", None))
+    }
+
     /// Returns true if nothing will be stored, whatever the answer.
     pub fn dry_run(&self) -> bool {
         self.request.dry_run == Some(true)
@@ -256,19 +239,20 @@ impl<'a> Review<'a> {
         &self.request.user_info
     }
 
-    /// Returns the name of the object that the review is about; for an eviction, the name of the Pod. (The review of a collection
-    /// delete has no name of its own.)
+    /// Returns the name of the object that the review is about; for an eviction or a binding, the name of the Pod. (The
+    /// review of a collection delete has no name of its own.)
     pub fn name(&self) -> Option<&str> {
-        let evicted = || self.asked_name().filter(|_| self.is_eviction());
+        let of_pod = || self.asked_name().filter(|_| self.is_eviction() || self.is_binding());
         let created = || given(self.created().and_then(|created| created.name.as_ref()));
-        self.old_object().and_then(ReviewedObject::name).or_else(created).or_else(evicted)
+        self.old_object().and_then(ReviewedObject::name).or_else(created).or_else(of_pod)
     }
 
-    /// Returns the namespace of the object that the review is about, if it has one; for an eviction, the namespace of the Pod.
+    /// Returns the namespace of the object that the review is about, if it has one; for an eviction or a binding, the
+    /// namespace of the Pod.
     pub fn namespace(&self) -> Option<&str> {
-        let evicted = || self.asked_namespace().filter(|_| self.is_eviction());
+        let of_pod = || self.asked_namespace().filter(|_| self.is_eviction() || self.is_binding());
         let created = || given(self.created().and_then(|created| created.namespace.as_ref()));
-        self.old_object().and_then(ReviewedObject::namespace).or_else(created).or_else(evicted)
+        self.old_object().and_then(ReviewedObject::namespace).or_else(created).or_else(of_pod)
     }
 
     /// Returns the logical cluster of the object that the review is about. A creation has only a new object, on which
@@ -323,65 +307,9 @@ impl Requester<'_> {
     }
 }
 
-impl ReviewedObject<'_> {
-    pub(crate) fn name(&self) -> Option<&str> {
-        given(self.metadata.name.as_ref())
-    }
-
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        given(self.metadata.namespace.as_ref())
-    }
-
-    pub(crate) fn uid(&self) -> Option<&str> {
-        given(self.metadata.uid.as_ref())
-    }
-
-    #[cfg_attr(not(feature = "interlock"), allow(dead_code, reason = "only the interlock uses it"))]
-    pub(crate) fn resource_version(&self) -> Option<&str> {
-        given(self.metadata.resource_version.as_ref())
-    }
-
-    pub(crate) fn cluster(&self) -> Option<&str> {
-        given(self.metadata.annotations.as_ref().and_then(|all| all.cluster.as_ref()))
-    }
-
-    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.metadata.labels.iter().flat_map(|labels| &labels.0).map(|(key, value)| (key.as_str(), value.as_str()))
-    }
-
-    pub(crate) fn is_terminating(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
-    }
-
-    pub(crate) fn wants_no_protection(&self) -> bool {
-        let skip = self.metadata.annotations.as_ref().and_then(|all| all.skip_protection.as_ref());
-        skip.is_some_and(|value| value.as_str() == "true")
-    }
-}
-
 /// Returns true if creating this subresource deletes the object without a DELETE review.
 pub(crate) fn evicts(group: &str, resource: &str, subresource: &str) -> bool {
     (group, resource, subresource) == ("", "pods", "eviction")
-}
-
-fn given<'t>(text: Option<&'t Text<'_>>) -> Option<&'t str> {
-    text.map(Text::as_str).filter(|text| !text.is_empty())
-}
-
-// The names in serde attributes must be literals; this check ties them to the constants.
-const _: () = {
-    assert!(same(api::CLUSTER_ANNOTATION, "kcp.io/cluster"));
-    assert!(same(api::SKIP_ANNOTATION, "dependencies.opendefense.cloud/skip-protection"));
-};
-
-#[allow(clippy::indexing_slicing, reason = "evaluated while compiling, where a wrong index stops the build")]
-pub(crate) const fn same(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut at = 0;
-    while at < a.len() && at < b.len() && a[at] == b[at] {
-        at += 1;
-    }
-    at == a.len() && at == b.len()
 }
 
 /// Returns the message for a review that lacks a part that every API server sends.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{GroupResource, LogicalCluster, NameError, Namespace};
-use crate::protocol::admission_review::ReviewedObject;
+use crate::model::ownership::Owner;
+use crate::protocol::reviewed_object::ReviewedObject;
 
 /// The known parts of the object that is to be deleted.
 #[derive(Debug)]
@@ -15,6 +16,10 @@ pub(crate) struct DeletionTarget {
     pub(crate) name: String,
     pub(crate) uid: Option<String>,
     pub(crate) labels: BTreeMap<String, String>,
+    /// The kind by which each version that was looked at serves the target; `None`: that version doesn't serve it.
+    pub(crate) kinds: BTreeMap<String, Option<String>>,
+    /// True if the dependents that the target owns may stay.
+    pub(crate) orphans: bool,
 }
 
 impl DeletionTarget {
@@ -32,7 +37,21 @@ impl DeletionTarget {
             name: object.name().ok_or("its oldObject has no name").and_then(stored_name)?.to_owned(),
             uid: object.uid().map(str::to_owned),
             labels: object.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            kinds: BTreeMap::new(),
+            orphans: true,
         })
+    }
+
+    /// Returns the target as the possible owner of its dependents.
+    pub(crate) fn owner(&self) -> Owner<'_> {
+        Owner {
+            group: self.kind.group.as_str(),
+            kinds: &self.kinds,
+            namespace: self.namespace.as_ref().map(Namespace::as_str),
+            name: &self.name,
+            uid: self.uid.as_deref(),
+            orphans: self.orphans,
+        }
     }
 }
 

@@ -8,11 +8,12 @@ use std::fmt::Display;
 
 use serde::Deserialize;
 
-use crate::model::names::GroupVersionResource;
+use crate::model::names::{GroupResource, GroupVersionResource};
+use crate::model::percent_encoding::percent_encode;
 use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response::Answer;
-use crate::protocol::response_error::cause_of;
+use crate::protocol::response_error::{cause_of, failure, response, something_else};
 
 /// State of reading discovery.
 #[derive(Debug)]
@@ -118,19 +119,68 @@ impl Discovery {
     }
 }
 
+/// Read of one version of a group, to find out if it serves a resource, and by which kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KindRead {
+    pub(crate) kind: GroupResource,
+    pub(crate) version: String,
+}
+
+/// Answer to a [`KindRead`]: the kind; `None` if the version doesn't serve the resource. An error ends a sentence that
+/// begins with the version.
+pub(crate) type ServedKind = Result<Option<String>, Unresolved>;
+
+impl KindRead {
+    /// Returns the path of the request.
+    pub(crate) fn path(&self) -> String {
+        let version = percent_encode(&self.version);
+        match self.kind.group.is_core() {
+            true => format!("/api/{version}"),
+            false => format!("/apis/{}/{version}", self.kind.group),
+        }
+    }
+
+    /// Takes the answer.
+    pub(crate) fn answer(&self, answer: Answer<'_>) -> ServedKind {
+        let (status, body) = response(answer)?;
+        match status {
+            200 => {
+                let resources = resources(body).ok_or_else(something_else)?;
+                let mut own = resources.into_iter().filter(|resource| resource.name == self.kind.resource.as_str());
+                Ok(own.next().map(|resource| resource.kind))
+            }
+            404 => Ok(None),
+            status => Err(failure(status, body, "get it")),
+        }
+    }
+
+    /// Returns the reason for which it is unknown if the version serves the kind, as a whole sentence.
+    pub(crate) fn unknown(&self, why: Unresolved) -> Unresolved {
+        let Self { kind, version } = self;
+        why.about(format_args!("the read of version {version} of {kind}, which ownerReferences name,"))
+    }
+}
+
 /// Returns the names of the resources that a version of a group serves, as in paths, with subresources. `None` if the
 /// body doesn't list them.
 pub(crate) fn resource_names(body: &[u8]) -> Option<Vec<String>> {
+    Some(resources(body)?.into_iter().map(|resource| resource.name).collect())
+}
+
+#[derive(Deserialize)]
+struct ApiResource {
+    name: String,
+    #[serde(default)]
+    kind: String,
+}
+
+fn resources(body: &[u8]) -> Option<Vec<ApiResource>> {
     #[derive(Deserialize)]
     struct ApiResourceList {
         resources: Vec<ApiResource>,
     }
-    #[derive(Deserialize)]
-    struct ApiResource {
-        name: String,
-    }
     let list: ApiResourceList = serde_json::from_slice(body).ok()?;
-    Some(list.resources.into_iter().map(|resource| resource.name).collect())
+    Some(list.resources)
 }
 
 fn unclear(cause: Cause, why: impl Display) -> Served {

@@ -1,9 +1,12 @@
 //! Review with both states of its object.
 
+use serde::Deserialize;
 use serde::de::Error;
 
-use crate::protocol::admission_review::{Review, ReviewError, ReviewedObject};
+use crate::protocol::admission_review::{Review, ReviewError};
+use crate::protocol::reviewed_object::ReviewedObject;
 use crate::scan::json::{Json, Malformed, Value};
+use crate::scan::text::Text;
 
 /// An AdmissionReview of any operation, with the bytes of the object's states.
 #[derive(Debug, Clone)]
@@ -34,6 +37,31 @@ impl<'a> ObjectReview<'a> {
     /// Returns the old state of the object.
     pub(crate) fn old_object(&self) -> Option<&'a str> {
         self.old_object
+    }
+
+    /// Returns true if a server-side apply makes the new state. The review of a creation says so only in the object's
+    /// `managedFields`.
+    #[cfg_attr(not(feature = "interlock"), allow(dead_code, reason = "only the interlock uses it"))]
+    pub(crate) fn is_apply(&self) -> bool {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata<'a> {
+            #[serde(borrow)]
+            managed_fields: Option<Vec<ManagedFields<'a>>>,
+        }
+        #[derive(Deserialize)]
+        struct ManagedFields<'a> {
+            #[serde(borrow)]
+            operation: Option<Text<'a>>,
+        }
+        #[derive(Deserialize)]
+        struct Object<'a> {
+            #[serde(borrow)]
+            metadata: Metadata<'a>,
+        }
+        let object = self.object.and_then(|object| serde_json::from_str::<Object<'_>>(object).ok());
+        let managers = object.and_then(|object| object.metadata.managed_fields).unwrap_or_default();
+        managers.iter().any(|manager| manager.operation.as_ref().is_some_and(|operation| operation.as_str() == "Apply"))
     }
 
     /// Returns the metadata of the new state; `None` if there is none, or if it can't be read.

@@ -17,7 +17,8 @@ pub struct Query {
     pub export: Option<(LogicalCluster, ExportName)>,
     /// The path and query, encoded: `/apis/compute.example.com/v1/namespaces/default/virtualmachines?limit=500`.
     ///
-    /// The path names no `resourceVersion`, so an API server answers consistently. Callers must not add one.
+    /// The path of a query that decides names no `resourceVersion`, so an API server answers consistently. Callers must not
+    /// add one.
     pub path: String,
     /// The value of the header `Accept`. A server that knows only JSON may answer with JSON.
     pub accept: Accept,
@@ -39,6 +40,8 @@ pub enum Accept {
     Table,
     /// The metadata of one object.
     ObjectMetadata,
+    /// The first event of a watch, with the metadata of its object. A caller may read on to the end of the watch.
+    Event,
 }
 
 impl Accept {
@@ -47,7 +50,9 @@ impl Accept {
         match self {
             Self::Json => "application/json",
             Self::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
-            Self::ObjectMetadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+            Self::ObjectMetadata | Self::Event => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
             // No other form is of any use.
             Self::Table => "application/json;as=Table;g=meta.k8s.io;v=v1",
         }
@@ -85,6 +90,19 @@ impl Send {
     pub fn creation(path: String, body: Vec<u8>) -> Self {
         Self { id: QueryId(0), cluster: None, verb: Verb::Create, path, body }
     }
+}
+
+/// A request to an API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
+)]
+pub enum Ask {
+    /// A GET. It may be shared by all evaluations that asked for it before it was sent.
+    Get(Query),
+    /// A request with a body, which is never shared.
+    Send(Send),
 }
 
 /// The verb of a request with a body.

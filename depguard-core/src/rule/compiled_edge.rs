@@ -69,7 +69,7 @@ impl CompiledEdge {
     #[cfg(feature = "interlock")]
     pub(crate) fn is_interlocked(&self) -> bool {
         match &self.state {
-            EdgeState::Usable { edge, .. } => edge.is_interlocked(self.failure_policy),
+            EdgeState::Usable { dependent, edge } => edge.interlock_obstacle(dependent, self.failure_policy).is_none(),
             EdgeState::Invalid(_) => false,
         }
     }

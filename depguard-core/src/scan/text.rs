@@ -39,3 +39,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
         deserializer.deserialize_str(TextVisitor)
     }
 }
+
+/// Returns true if both texts are the same. Constants are compared while the crate compiles.
+#[allow(clippy::indexing_slicing, reason = "evaluated while compiling, where a wrong index stops the build")]
+pub(crate) const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}

@@ -1,5 +1,6 @@
 //! Tests of creations and updates: the targets of references that begin to count must be there.
 
+mod bindings;
 mod drawn;
 mod ends;
 mod reads;

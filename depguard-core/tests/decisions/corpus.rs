@@ -138,7 +138,7 @@ fn object(kinds: &BTreeMap<String, Kind>, short: &Value) -> Object {
         Object::new(kind, namespace.as_str().unwrap_or("ns"), take(&mut fields, "name").as_str().expect("a name"));
     for (field, value) in fields {
         match field.as_str() {
-            "uid" | "labels" | "annotations" | "ownerReferences" | "deletionTimestamp" => {
+            "uid" | "labels" | "annotations" | "ownerReferences" | "finalizers" | "deletionTimestamp" => {
                 object.json["metadata"][field] = value;
             }
             _ => object.json[field] = value,

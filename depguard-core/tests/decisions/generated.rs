@@ -81,11 +81,35 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
                     for ((path, cluster), _) in PROVIDERS.into_iter().zip(known).filter(|(_, known)| *known) {
                         world.knows(path, cluster);
                     }
+                    world.objects.iter_mut().for_each(|object| name_owner(object, &target));
                     Case { world, target }
                 },
             )
         },
     )
+}
+
+/// Replaces the number that stands for the object's owners by ownerReferences, most of which name `owner`. Beside the
+/// version of reviews, all name one version at most.
+fn name_owner(object: &mut Object, owner: &Object) {
+    let Some(form) = object.json["metadata"]["ownerReferences"].as_u64() else { return };
+    let own = owner.as_owner(owner.kind.versions[0]);
+    let further = owner.as_owner(owner.kind.versions.get(1).copied().unwrap_or("v9"));
+    let other = |field: &str| {
+        let mut other = own.clone();
+        other[field] = "other".into();
+        other
+    };
+    object.json["metadata"]["ownerReferences"] = match form % 10 {
+        0..3 => json!([own]),
+        3 => json!([further]),
+        4 => json!([own, further]),
+        5 => json!([own, other("uid")]),
+        6 => json!([other("uid"), own]),
+        7 => json!([other("kind")]),
+        8 => json!([other("name")]),
+        _ => json!([]),
+    };
 }
 
 /// Generates a case whose edges may only warn or audit, and whose rules and review may have failurePolicy `Ignore`.
@@ -134,10 +158,19 @@ pub(crate) fn change_case() -> impl Strategy<Value = ChangeCase> {
         };
         let dependents: Vec<_> =
             world.rules.iter().filter_map(|rule| KINDS.iter().find(|kind| is_dependent(kind, rule))).copied().collect();
-        let old = prop::option::of((spec(), select(vec![json!({}), json!({"tier": "prod"})])));
+        let labels = select(vec![json!({}), json!({"tier": "prod"})]);
+        let old = prop::option::of((spec(), labels, prop::option::of(0..10u8)));
         (Just(world), object_of(dependents), old).prop_map(|(world, object, old)| {
-            let old = old.map(|(spec, labels)| object.clone().set("/spec", spec).set("/metadata/labels", labels));
-            ChangeCase { world, old, object }
+            let owner = world.objects.first().unwrap_or(&object).clone();
+            let owned = |mut object: Object| {
+                name_owner(&mut object, &owner);
+                object
+            };
+            let old = old.map(|(spec, labels, form)| {
+                let old = object.clone().set("/spec", spec).set("/metadata/labels", labels);
+                owned(if let Some(form) = form { old.set("/metadata/ownerReferences", form) } else { old })
+            });
+            ChangeCase { world, old, object: owned(object) }
         })
     })
 }
@@ -153,19 +186,25 @@ pub(crate) fn any_object() -> impl Strategy<Value = Object> {
 
 fn object(kind: Kind) -> impl Strategy<Value = Object> {
     let identity = (select(vec!["x", "y"]), select(vec!["a", "b"]), 0..4u8);
-    (identity, spec(), select(vec![json!(null), json!({}), json!({"tier": "prod"}), json!({"tier": "test"})]), 0..9u8)
-        .prop_map(move |((namespace, name, uid), spec, labels, odd)| {
-            let object = Object::new(kind, namespace, name)
-                .set("/metadata/uid", uid.to_string())
-                .set("/metadata/labels", labels)
-                .set("/spec", spec);
-            match odd {
-                0 => object.terminating(),
-                1..3 => object.set("/metadata/ownerReferences", json!([{"uid": "9"}, {"uid": (odd % 4).to_string()}])),
-                3..5 => object.set("/metadata/annotations", json!({"example.com/ref": "a"})),
-                _ => object,
-            }
-        })
+    let labels = select(vec![json!(null), json!({}), json!({"tier": "prod"}), json!({"tier": "test"})]);
+    (identity, spec(), labels, 0..9u8, 0..12u8).prop_map(move |((namespace, name, uid), spec, labels, odd, deleted)| {
+        let object = Object::new(kind, namespace, name)
+            .set("/metadata/uid", uid.to_string())
+            .set("/metadata/labels", labels)
+            .set("/spec", spec);
+        let object = match deleted {
+            0 => object.set("/metadata/finalizers", json!(["orphan"])),
+            1 => object.annotated(PROPAGATION, "Orphan"),
+            2 => object.set("/metadata/finalizers", json!(["orphan"])).annotated(PROPAGATION, "Background"),
+            _ => object,
+        };
+        match odd {
+            0 => object.terminating(),
+            1..3 => object.set("/metadata/ownerReferences", u64::from(uid) + 4 * u64::from(deleted)),
+            3..5 => object.set("/metadata/annotations", json!({"example.com/ref": "a"})),
+            _ => object,
+        }
+    })
 }
 
 /// Generates references of every form, to few names.

@@ -13,6 +13,8 @@ mod lookups;
 mod naive;
 mod object_references;
 mod overrides;
+#[cfg(feature = "interlock")]
+mod owners;
 mod properties;
 mod referrers;
 mod reviews;

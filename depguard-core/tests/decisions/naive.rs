@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::world::{CONSUMER, Object, World, named};
 
 pub(crate) mod missing;
+mod owners;
 pub(crate) mod reference;
 
 /// Outcome of a decision.
@@ -89,7 +90,7 @@ pub(crate) fn decide(world: &World, target: &Object) -> (NaiveVerdict, Said) {
     if edges.is_empty() {
         return (NaiveVerdict::Allowed(AllowReason::NoRule), said);
     }
-    if target.json["metadata"]["deletionTimestamp"].is_string() {
+    if target.json["metadata"]["deletionTimestamp"].is_string() && !owners::orphans(target) {
         return (NaiveVerdict::Allowed(AllowReason::Terminating), said);
     }
     edges.retain(|(rule, dependency)| {
@@ -261,7 +262,10 @@ fn blocked_by<'w>(world: &'w World, rule: &Value, dependency: &Value, target: &O
     };
     let objects = world.objects.iter().filter(|object| same(object.kind.group, object.kind.resource));
     let referrers = objects.filter_map(|object| {
-        let refers = reference::refers(dependent, dependency, &object.json, &target.json);
+        let goes_too = dependency["ownedDependents"] == "Ignore"
+            && !owners::orphans(target)
+            && owners::collects(world, target, object);
+        let refers = reference::refers(dependent, dependency, &object.json, &target.json, goes_too);
         let referrer = Referrer { shown: shown(object), object, doubtful: refers.is_none() };
         (refers != Some(false)).then_some(referrer)
     });

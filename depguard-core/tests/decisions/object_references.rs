@@ -46,6 +46,10 @@ proptest! {
         let Case { world, mut target } = case;
         target.json["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
         let referent = ReferencedObject::read(&target.json);
+        target.json["metadata"].as_object_mut().unwrap().remove("finalizers");
+        target = target.annotated(PROPAGATION, "Background");
+        let served = target.kind.versions.iter().map(|version| ((*version).to_owned(), Some(target.kind.kind.to_owned())));
+        let kinds = served.collect();
         for rule in &world.rules {
             for dependency in rule["spec"]["dependencies"].as_array().unwrap() {
                 let mut dependency = dependency.clone();
@@ -60,7 +64,7 @@ proptest! {
                     let mut read = Vec::new();
                     reader.read(&object.json, |held| read.push(held.into_owned())).unwrap();
                     for held in read {
-                        if held.refers_to(&referent) {
+                        if held.refers_to(&referent, &rule.edges()[0].target.gvr.group, &kinds) {
                             let unclear = matches!(held.means, ReferenceTarget::Unclear { .. });
                             let set = if unclear { &mut may_hold } else { &mut holds };
                             set.insert(shown(&rule, &object.json, &referent));

@@ -24,6 +24,9 @@ pub(crate) const COMPUTE: &str = "c0mpute";
 /// Logical cluster of the provider of VPCs.
 pub(crate) const NETWORK: &str = "netw0rk";
 
+/// Annotation that says for tests which propagation a deletion of the object asks for.
+pub(crate) const PROPAGATION: &str = "example.com/propagation";
+
 /// Kind as an API server serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
@@ -111,9 +114,23 @@ impl Object {
         self.set("/metadata/deletionTimestamp", "2026-01-01T00:00:00Z")
     }
 
-    /// Returns the review of the object's deletion by a tenant, as kcp would send it.
+    /// Returns the object with these ownerReferences, each an owner and the version in which it is named.
+    pub(crate) fn owned_by(self, owners: &[(&Self, &str)]) -> Self {
+        let owners = owners.iter().map(|(owner, version)| owner.as_owner(version));
+        self.set("/metadata/ownerReferences", Value::Array(owners.collect()))
+    }
+
+    /// Returns the ownerReference that names the object.
+    pub(crate) fn as_owner(&self, version: &str) -> Value {
+        let (Kind { group, kind, .. }, metadata) = (self.kind, &self.json["metadata"]);
+        let api_version = format!("{group}/{version}").trim_start_matches('/').to_owned();
+        json!({"apiVersion": api_version, "kind": kind, "name": metadata["name"], "uid": metadata["uid"]})
+    }
+
+    /// Returns the review of the object's deletion by a tenant, as kcp would send it. The annotation
+    /// [`PROPAGATION`] of a test's object stands for the requested propagation.
     pub(crate) fn deletion(&self) -> Value {
-        let Kind { group, versions, resource, .. } = self.kind;
+        let Kind { group, versions, resource, kind, .. } = self.kind;
         let mut object = self.json.clone();
         let annotations = "/metadata/annotations/kcp.io~1cluster";
         if object.pointer(annotations).is_none() {
@@ -122,6 +139,8 @@ impl Object {
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "1", "operation": "DELETE", "object": null, "oldObject": object,
             "name": self.json["metadata"]["name"], "namespace": self.json["metadata"]["namespace"],
+            "options": {"propagationPolicy": self.json["metadata"]["annotations"][PROPAGATION]},
+            "kind": {"group": group, "version": versions[0], "kind": kind},
             "resource": {"group": group, "version": versions[0], "resource": resource},
             "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
         }})

@@ -2,7 +2,8 @@
 
 use depguard_core::Group;
 use depguard_core::interlock::{
-    Ask, Buckets, Delete, Dependent, Insert, Listing, Nonce, Note, ObjectKey, Outcome, Register, RegisterName, Revision,
+    Ask, Buckets, Delete, Dependent, Insert, Listing, Nonce, Note, ObjectKey, Observation, Outcome, Register,
+    RegisterName, Revision,
 };
 use depguard_core::model::{GroupResource, Resource};
 use depguard_core::protocol::{Cause, Unresolved};
@@ -98,6 +99,24 @@ pub(crate) fn marks(register: &Register) -> usize {
         .marks()
         .map(|(_, marks)| marks.flags.len() + marks.intents.len() + usize::from(marks.shared.is_some()))
         .sum()
+}
+
+/// Returns the wait that a deletion of `a` leaves because of a creation's live intent.
+pub(crate) fn deletion_wait(nonce: u128) -> Note {
+    let mut delete = delete(nonce, "a", 1);
+    let meant = with(&register(), intent(9000, &created("m"), &["a"]));
+    delete.recorded(outcome(&meant, note(&delete.asks())));
+    delete.observed(created("m").key(), Observation::Absent);
+    note(&delete.asks())
+}
+
+/// Returns the wait that a creation leaves because of a live flag of `a`.
+pub(crate) fn reference_wait(nonce: u128) -> Note {
+    let mut insert = insert(nonce, &created("m"), &["a"]);
+    let flagged = with(&register(), flag(9000, "a", 1));
+    insert.recorded(name(), outcome(&flagged, note(&insert.asks())));
+    insert.observed(&vpc("a"), Observation::Stored { revision: revision(1), is_terminating: false });
+    note(&insert.asks())
 }
 
 pub(crate) fn failed() -> Unresolved {

@@ -107,3 +107,25 @@ fn marks_in_a_register_made_anew_are_new() {
 fn a_register_that_is_not_stored_is_not_cleaned() {
     assert_eq!(cleaner().clean(&Register::new(name()), seconds(0), nothing), None);
 }
+
+#[test]
+fn a_wait_lapses_unless_it_is_asked_for_again() {
+    let meant = with(&register(), intent(1, &created("m"), &["a"]));
+    let waiting = with(&with(&meant, deletion_wait(2)), deletion_wait(3));
+    let wait = |register: &Register| register.marks().next().unwrap().1.wait;
+    let mut cleaner = cleaner();
+    assert_eq!(cleaner.clean(&waiting, seconds(0), nothing), None);
+    assert_eq!(cleaner.clean(&waiting, seconds(29), nothing), None);
+    let stale = cleaner.clean(&waiting, seconds(30), nothing).unwrap();
+    assert!(wait(&stale).is_some_and(|wait| wait.is_due && !wait.is_fresh));
+    // Asked for again, the wait is as good as new.
+    let again = with(&stale, deletion_wait(4));
+    assert!(wait(&again).is_some_and(|wait| wait.is_due && wait.is_fresh));
+    assert_eq!(cleaner.clean(&again, seconds(50), nothing), None);
+    assert_eq!(cleaner.clean(&again, seconds(79), nothing), None);
+    let stale = cleaner.clean(&again, seconds(80), nothing).unwrap();
+    assert_eq!(cleaner.clean(&stale, seconds(81), nothing), None);
+    // The intent is as old as the cleaner, and goes with the wait.
+    let left = cleaner.clean(&stale, seconds(111), nothing).unwrap();
+    assert!(left.marks().next().is_none());
+}

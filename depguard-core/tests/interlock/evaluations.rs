@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use depguard_core::interlock::{
-    Ask, Buckets, Delete, Dependent, Insert, Listing, Nonce, Observation, Outcome, Refusal, RegisterName, Revision,
-    Verdict,
+    Ask, Buckets, Delete, Dependent, Insert, Listing, Nonce, Note, Observation, Outcome, Refusal, RegisterName,
+    Revision, Verdict,
 };
 
 use crate::cast::*;
@@ -57,6 +57,56 @@ fn a_creation_without_a_new_reference_asks_nothing() {
     assert_eq!(insert(1, &created("m"), &[]).verdict(), Some(&Verdict::Allowed));
 }
 
+/// Returns a creation that waits for its name.
+fn named() -> Insert {
+    let insert = insert(1, &created("m"), &["a"]).if_name_is_free(&created("m"));
+    let asks = insert.asks();
+    let [Ask::Record(..), Ask::Dependent(machine)] = &asks[..] else { panic!("{asks:?}") };
+    assert_eq!(machine, &key("machines", "m"));
+    insert
+}
+
+#[test]
+fn a_creation_of_a_name_that_another_object_has_leaves_no_intent() {
+    let another = || Observation::Stored { revision: Revision::parse("another", "1").unwrap(), is_terminating: false };
+    for (outcome, is_marked) in
+        [(Outcome::Recorded, true), (Outcome::Unknown(failed()), true), (Outcome::Failed(failed()), false)]
+    {
+        let mut insert = named();
+        insert.name_observed(another());
+        // The write may be under way.
+        assert_eq!((insert.verdict(), insert.asks().len()), (None, 1));
+        insert.recorded(name(), outcome);
+        if is_marked {
+            assert_eq!(note(&insert.asks()), Note::take_down(Nonce::new(1)));
+            insert.recorded(name(), Outcome::Recorded);
+        }
+        assert_eq!(insert.verdict(), Some(&refused(Refusal::NameTaken)));
+    }
+    let mut insert = named();
+    insert.recorded(name(), Outcome::Recorded);
+    insert.name_observed(another());
+    assert_eq!(note(&insert.asks()), Note::take_down(Nonce::new(1)));
+    insert.recorded(name(), Outcome::Recorded);
+    assert_eq!(insert.verdict(), Some(&refused(Refusal::NameTaken)));
+}
+
+#[test]
+fn a_creation_waits_for_its_name_before_it_passes() {
+    let own = Observation::Stored { revision: Revision::parse("uid-of-m", "1").unwrap(), is_terminating: false };
+    for observation in [Observation::Absent, Observation::Unknown(failed()), own] {
+        let mut insert = named();
+        insert.recorded(name(), Outcome::Recorded);
+        assert!(!insert.is_recorded());
+        insert.observed(&vpc("a"), stored(1));
+        assert_eq!((insert.verdict(), insert.asks()), (None, vec![Ask::Dependent(key("machines", "m"))]));
+        insert.name_observed(observation);
+        assert_eq!(insert.verdict(), Some(&Verdict::Allowed));
+    }
+    let none = insert(1, &created("m"), &[]).if_name_is_free(&created("m"));
+    assert_eq!((none.verdict(), none.asks()), (Some(&Verdict::Allowed), vec![]));
+}
+
 /// Returns the result of a creation that met a flag from version 2 of its target, and sees the target so.
 fn against_a_flag(observation: Observation) -> Insert {
     let flagged = with(&register(), flag(9, "a", 2));
@@ -80,7 +130,10 @@ fn a_flag_is_void_once_its_target_has_left_the_reviewed_state() {
 
 #[test]
 fn a_flag_of_the_targets_state_makes_a_creation_wait() {
-    assert_eq!(against_a_flag(stored(2)).verdict(), Some(&refused(Refusal::AgainSoon)));
+    let mut put_off = against_a_flag(stored(2));
+    assert!(note(&put_off.asks()).is_wait());
+    put_off.recorded(name(), Outcome::Recorded);
+    assert_eq!(put_off.verdict(), Some(&refused(Refusal::AgainSoon)));
     assert_eq!(against_a_flag(Observation::Absent).verdict(), Some(&refused(Refusal::Missing(vpc("a")))));
     let terminating = Observation::Stored { revision: revision(3), is_terminating: true };
     assert_eq!(against_a_flag(terminating).verdict(), Some(&refused(Refusal::Terminating(vpc("a")))));
@@ -91,7 +144,7 @@ fn a_creation_that_is_refused_at_its_second_register_takes_the_first_intent_down
     let buckets = Buckets::new(1024).unwrap();
     let mut insert = Insert::begin(buckets, Nonce::new(1), &created("m"), [vpc("a"), vpc("b")]);
     let mut registers: BTreeSet<RegisterName> = BTreeSet::new();
-    for outcome in [Outcome::Recorded, Outcome::Shut] {
+    for outcome in [Outcome::Recorded, Outcome::Opposed(Vec::new())] {
         let asks = insert.asks();
         let [Ask::Record(register, _)] = &asks[..] else { panic!("{asks:?}") };
         registers.insert(*register);
@@ -169,13 +222,20 @@ fn goes_on(dependent: &Dependent, observation: Observation) {
     assert_eq!(delete.asks(), [Ask::Dependents]);
 }
 
+/// Checks that a deletion leaves a wait, then is put off.
+fn waits(mut delete: Delete) {
+    assert!(note(&delete.asks()).is_wait());
+    delete.recorded(Outcome::Recorded);
+    assert_eq!(delete.verdict(), Some(&refused(Refusal::AgainSoon)));
+}
+
 #[test]
 fn the_intent_of_an_update_is_void_once_the_dependent_has_left_the_replaced_state() {
     let updated = updated("m", 2);
     for observation in [Observation::Absent, stored(3)] {
         goes_on(&updated, observation);
     }
-    assert_eq!(against(&updated, stored(2)).verdict(), Some(&refused(Refusal::AgainSoon)));
+    waits(against(&updated, stored(2)));
     let unknown = Observation::Unknown(failed());
     assert_eq!(against(&updated, unknown).verdict(), Some(&refused(Refusal::Unknown(failed()))));
 }
@@ -187,7 +247,7 @@ fn the_intent_of_a_creation_is_void_once_its_own_uid_was_stored() {
     let own = Revision::parse(created.uid(), "9").unwrap();
     goes_on(&created, Observation::Stored { revision: own, is_terminating: false });
     for observation in [Observation::Absent, stored(3)] {
-        assert_eq!(against(&created, observation).verdict(), Some(&refused(Refusal::AgainSoon)));
+        waits(against(&created, observation));
     }
     let unknown = Observation::Unknown(failed());
     assert_eq!(against(&created, unknown).verdict(), Some(&refused(Refusal::Unknown(failed()))));

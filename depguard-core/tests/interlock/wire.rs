@@ -61,16 +61,6 @@ fn a_register_that_is_not_wholly_known_is_unknown() {
 }
 
 #[test]
-fn a_target_of_another_register_makes_a_register_unknown() {
-    let mut value = wire("r", "r", &target(&json!({"flags": [flag(1)]})));
-    let readable = (0..64).filter(|bucket| {
-        value["metadata"]["name"] = json!(format!("bucket-{bucket}-of-64"));
-        Register::parse(value.to_string().as_bytes()).is_ok()
-    });
-    assert_eq!(readable.count(), 1);
-}
-
-#[test]
 fn fields_that_an_api_server_adds_to_the_metadata_are_no_marks() {
     let mut value = wire("r", "r", &json!([]));
     value["metadata"]["managedFields"] = json!([{"manager": "depguard"}]);

@@ -1,19 +1,20 @@
 //! Writes of notes to a register, attempt by attempt.
 
-use depguard_core::interlock::{Outcome, Register, RegisterRead, RegisterStep, RegisterWrite, WriteResult};
+use depguard_core::interlock::{Outcome, Register, RegisterWrite};
+use depguard_core::protocol::{StoredRead, WriteResult, WriteStep};
 
 use crate::cast::*;
 
 fn begin(register: &Register) -> RegisterWrite {
     let mut write = RegisterWrite::new(name(), vec![intent(1, &created("m"), &["a"])]);
-    assert_eq!(write.step(), Some(RegisterStep::Read(name())));
-    write.read(RegisterRead::Stored(Box::new(register.clone())));
+    assert_eq!(write.step(), Some(WriteStep::Read(&name())));
+    write.read(StoredRead::Stored(Box::new(register.clone())));
     write
 }
 
 fn to_write(write: &RegisterWrite) -> Register {
     match write.step() {
-        Some(RegisterStep::Write(register)) => register.clone(),
+        Some(WriteStep::Write(register)) => register.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -31,8 +32,8 @@ fn a_note_is_recorded_once_the_register_is_stored_and_not_before() {
 fn after_a_conflict_the_note_is_judged_anew() {
     let mut write = begin(&register());
     write.written(WriteResult::Conflict);
-    assert_eq!(write.step(), Some(RegisterStep::Read(name())));
-    write.read(RegisterRead::Stored(Box::new(with(&register(), flag(2, "a", 1)))));
+    assert_eq!(write.step(), Some(WriteStep::Read(&name())));
+    write.read(StoredRead::Stored(Box::new(with(&register(), flag(2, "a", 1)))));
     assert_eq!(write.step(), None);
     assert!(matches!(write.outcome(0), Outcome::Opposed(_)));
 }
@@ -44,7 +45,7 @@ fn conflicts_without_end_end() {
     while write.step().is_some() {
         attempts += 1;
         write.written(WriteResult::Conflict);
-        write.read(RegisterRead::Stored(Box::new(register())));
+        write.read(StoredRead::Stored(Box::new(register())));
     }
     assert_eq!(attempts, 16);
     assert!(matches!(write.outcome(0), Outcome::Failed(_)));
@@ -55,13 +56,13 @@ fn a_write_whose_answer_is_lost_is_found_by_the_next_read() {
     let mut write = begin(&register());
     let stored = to_write(&write);
     write.written(WriteResult::Unknown(failed()));
-    write.read(RegisterRead::Stored(Box::new(stored)));
+    write.read(StoredRead::Stored(Box::new(stored)));
     assert_eq!((write.step(), write.outcome(0)), (None, Outcome::Recorded));
 }
 
 #[test]
 fn after_a_lost_answer_a_failure_says_that_the_mark_may_be_there() {
-    for unread in [RegisterRead::Absent, RegisterRead::Unknown(failed())] {
+    for unread in [StoredRead::Absent, StoredRead::Unknown(failed())] {
         let mut lost = begin(&register());
         lost.written(WriteResult::Unknown(failed()));
         lost.read(unread.clone());

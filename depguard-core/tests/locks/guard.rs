@@ -193,8 +193,8 @@ fn a_lock_that_cannot_be_recorded_is_not_stored() {
 
 #[test]
 fn a_conflict_is_tried_again_but_not_for_ever() {
-    use depguard_core::locks::{Ask, LockEvaluation};
-    use depguard_core::protocol::{Answer, ObjectReview};
+    use depguard_core::locks::LockEvaluation;
+    use depguard_core::protocol::{Answer, Ask, ObjectReview};
 
     for (conflicts, allowed) in [(0, true), (15, true), (16, false)] {
         let mut world = World::new(ControlPlane::Kubernetes);

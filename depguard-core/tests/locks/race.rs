@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use depguard_core::ControlPlane;
-use depguard_core::locks::{Ask, Entry, Lock, LockEvaluation, LockKind, LockTable, TableGc, tables_of};
-use depguard_core::protocol::{Answer, ObjectReview};
+use depguard_core::locks::{Entry, Lock, LockEvaluation, LockKind, LockTable, TableGc, tables_of};
+use depguard_core::protocol::{Answer, Ask, ObjectReview};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Tests of a refusal's message, of who may read it, and of refusals for lack of knowledge.
 
 use depguard_core::ControlPlane;
-use depguard_core::locks::{Ask, LockDecision, LockEvaluation, LockKind};
-use depguard_core::protocol::{Answer, ObjectReview};
+use depguard_core::locks::{LockDecision, LockEvaluation, LockKind};
+use depguard_core::protocol::{Answer, Ask, ObjectReview};
 use serde_json::{Value, json};
 
 use crate::world::*;

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use depguard_core::Group;
 use depguard_core::api::LabelSelector;
-use depguard_core::locks::{
-    Ask, Entry, Lock, LockKind, LockTable, TableError, TableGc, TableName, TableWrite, tables_of,
-};
+use depguard_core::locks::{Entry, Lock, LockKind, LockTable, TableError, TableGc, TableName, TableWrite, tables_of};
 use depguard_core::model::{GroupResource, Namespace, Resource};
-use depguard_core::protocol::Answer;
+use depguard_core::protocol::{Answer, Ask};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -158,19 +156,19 @@ fn notes_for_one_table_are_written_together_and_one_without_room_keeps_no_other_
         pods.clone(),
         vec![vec![entry("a", &["p"])], vec![many("huge", 4_000)], vec![entry("b", &["p"]), entry("c", &["q"])]],
     );
-    assert!(matches!(write.ask(None), Some(Ask::Get(query)) if query.path == pods.path()));
+    assert!(matches!(write.request(None), Some(Ask::Get(query)) if query.path == pods.path()));
     // Before the table is stored, no lock counts as recorded.
     assert!((0..3).all(|note| write.outcome(note).is_err()));
     let absent = json!({
         "kind": "Status", "reason": "NotFound", "code": 404, "details": {"kind": "locktables", "name": pods.as_name()},
     });
     write.answer(Answer::Response { status: 404, body: absent.to_string().as_bytes() });
-    let Some(Ask::Send(send)) = write.ask(None) else { panic!("a write") };
+    let Some(Ask::Send(send)) = write.request(None) else { panic!("a write") };
     assert!((0..3).all(|note| write.outcome(note).is_err()));
     let stored = LockTable::parse(&send.body).unwrap();
     assert_eq!(stored.entries().map(|entry| entry.lock.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
     write.answer(Answer::Response { status: 201, body: &send.body });
-    assert_eq!(write.ask(None), None);
+    assert_eq!(write.request(None), None);
     assert_eq!((write.outcome(0), write.outcome(2)), (Ok(()), Ok(())));
     let why = write.outcome(1).unwrap_err().to_string();
     assert!(

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::locks::{Ask, Lock, LockDecision, LockEvaluation, LockKind, LockTable, Timestamp, tables_of};
-use depguard_core::protocol::{Answer, ObjectReview, Verb};
+use depguard_core::locks::{Lock, LockDecision, LockEvaluation, LockKind, LockTable, Timestamp, tables_of};
+use depguard_core::protocol::{Answer, Ask, ObjectReview, Verb};
 use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::{Value, json};
 

@@ -36,8 +36,13 @@ impl BodyBudget for UpTo {
     }
 }
 
-/// Reads a body to its end into one buffer; each byte is copied once. Returns `None` if there is no space for the body.
-pub(crate) async fn collect(mut body: Incoming, space: &mut impl BodyBudget) -> Result<Option<Bytes>, hyper::Error> {
+/// Reads a body to its end into one buffer, or only to the end of a watch's first event; each byte is copied once. Returns
+/// `None` if there is no space for the body.
+pub(crate) async fn collect(
+    mut body: Incoming,
+    is_watch: bool,
+    space: &mut impl BodyBudget,
+) -> Result<Option<Bytes>, hyper::Error> {
     let told = body.size_hint().exact().map(|told| usize::try_from(told).unwrap_or(usize::MAX));
     if told.is_some_and(|told| !space.grow(told)) {
         return Ok(None);
@@ -56,6 +61,9 @@ pub(crate) async fn collect(mut body: Incoming, space: &mut impl BodyBudget) -> 
             whole.reserve(told.unwrap_or(space.size()));
         }
         whole.extend_from_slice(&data);
+        if is_watch && data.contains(&b'\n') {
+            break;
+        }
     }
     Ok(Some(whole.freeze()))
 }

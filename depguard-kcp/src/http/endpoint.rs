@@ -209,7 +209,7 @@ impl Endpoint {
                 }
                 *request.uri_mut() = endpoint.uri(request.uri().path_and_query().map_or("", |path| path.as_str()))?;
                 let what = What::from_request(&request);
-                let is_watch = what.uri.query().is_some_and(|query| query.contains("watch=true"));
+                let is_watch = what.is_watch();
                 match tokio::time::timeout(HEAD_TIMEOUT, endpoint.transport.clone().oneshot(request)).await {
                     Ok(Ok(response)) => {
                         let mut bookmarks = (is_watch && response.status().is_success()).then(Bookmarks::default);
@@ -237,7 +237,7 @@ impl Endpoint {
         url::join(&self.url, path_and_query).map_err(refused)
     }
 
-    /// Sends a request whose URI is absolute, and reads the body.
+    /// Sends a request whose URI is absolute, and reads the body; of a watch, only its first event.
     async fn transfer(
         &self,
         request: Request<Bytes>,
@@ -255,7 +255,7 @@ impl Endpoint {
             if !tells_its_end(&parts, &body) {
                 return Err(what.unanswered(&Endless));
             }
-            match collect(body, space).await {
+            match collect(body, what.is_watch(), space).await {
                 Ok(Some(body)) => Ok(Response::from_parts(parts, body)),
                 Ok(None) => Err(RequestError::TooLarge { request: what.to_string() }),
                 Err(why) => Err(what.unanswered(&why)),
@@ -325,6 +325,10 @@ struct What {
 impl What {
     fn from_request<B>(request: &Request<B>) -> Self {
         Self { method: request.method().clone(), uri: request.uri().clone() }
+    }
+
+    fn is_watch(&self) -> bool {
+        self.uri.query().is_some_and(|query| query.contains("watch=true"))
     }
 
     fn unanswered(&self, why: &(dyn Error + 'static)) -> RequestError {

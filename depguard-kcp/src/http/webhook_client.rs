@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HOST, HeaderValue};
 use http::{Request, Uri};
 use http_body_util::BodyExt;
 use kube_client::client::Body;
@@ -24,6 +24,8 @@ use crate::http::transport::{self, Transport};
 pub struct Caller {
     transport: Transport,
     uri: Uri,
+    /// Host of the request, if it isn't that of the URI.
+    host: Option<HeaderValue>,
 }
 
 /// Reason why a call has no answer.
@@ -86,7 +88,15 @@ impl Caller {
         }
         config.tls_server_name = server_name.map(str::to_owned);
         let transport = transport::build(&config).map_err(|why| unusable(&with_causes(&why)))?;
-        Ok(Self { transport, uri })
+        Ok(Self { transport, uri, host: None })
+    }
+
+    /// Returns the client with the host of this URL in its requests, for a server that is called by its IP address.
+    pub fn for_host_of(self, url: &str) -> Result<Self, CallError> {
+        let unusable = |why: &dyn fmt::Display| CallError::Unusable(why.to_string());
+        let uri: Uri = url.parse().map_err(|why| unusable(&why))?;
+        let host = uri.authority().map(|authority| HeaderValue::from_str(authority.as_str())).transpose();
+        Ok(Self { host: host.map_err(|why| unusable(&why))?, ..self })
     }
 
     /// Makes a client for an `http` or `https` URL. A server behind `https` is known by the system's certificates.
@@ -101,7 +111,7 @@ impl Caller {
             _ => return Err(unusable(&format!("`{url}` is neither an http nor an https URL"))),
         }
         let transport = transport::build(&config).map_err(|why| unusable(&with_causes(&why)))?;
-        Ok(Self { transport, uri })
+        Ok(Self { transport, uri, host: None })
     }
 
     /// Posts JSON and reads at most `most` bytes of the answer, all within `timeout`.
@@ -116,6 +126,9 @@ impl Caller {
             .body(Body::from(json))
             .map_err(|why| CallError::Unusable(why.to_string()))?;
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(host) = &self.host {
+            request.headers_mut().insert(HOST, host.clone());
+        }
         let response = self.transport.clone().oneshot(request).await.map_err(|why| failure(&*why))?;
         let status = response.status();
         let mut body = response.into_body();

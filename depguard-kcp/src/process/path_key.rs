@@ -51,16 +51,27 @@ impl PathKey {
     /// Returns `/<scope>/<mac>`, to be appended to a webhook's path. `None` stands for the one cluster of a plain
     /// Kubernetes.
     pub fn suffix(&self, scope: Option<&LogicalCluster>) -> String {
+        self.suffix_after("", scope)
+    }
+
+    /// Returns the same after a further segment of the path, which is signed too. `segment` is empty, or a segment after
+    /// its slash.
+    pub fn suffix_after(&self, segment: &str, scope: Option<&LogicalCluster>) -> String {
         let scope = name(scope);
-        let mac = hmac::sign(&self.signing, signed(scope).as_bytes());
+        let mac = hmac::sign(&self.signing, signed(segment, scope).as_bytes());
         let mac: String = mac.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("/{scope}/{mac}")
+        format!("{segment}/{scope}/{mac}")
     }
 
     /// Returns true if one of the keys made this MAC for the scope. The time that this takes reveals nothing about the
     /// MAC.
     pub fn verifies(&self, scope: Option<&LogicalCluster>, mac: &str) -> bool {
-        let (Some(mac), signed) = (bytes(mac), signed(name(scope))) else { return false };
+        self.verifies_after("", scope, mac)
+    }
+
+    /// Returns true if one of the keys made this MAC for the segment and the scope.
+    pub fn verifies_after(&self, segment: &str, scope: Option<&LogicalCluster>, mac: &str) -> bool {
+        let (Some(mac), signed) = (bytes(mac), signed(segment, name(scope))) else { return false };
         let keys = std::iter::once(&self.signing).chain(&self.others);
         keys.fold(false, |found, key| hmac::verify(key, signed.as_bytes(), &mac).is_ok() | found)
     }
@@ -70,8 +81,9 @@ fn name(scope: Option<&LogicalCluster>) -> &str {
     scope.map_or(PathKey::WHOLE, LogicalCluster::as_str)
 }
 
-fn signed(scope: &str) -> String {
-    format!("{CONTEXT}{scope}")
+/// Returns the text to sign. No scope contains a slash.
+fn signed(segment: &str, scope: &str) -> String {
+    format!("{CONTEXT}{scope}{segment}")
 }
 
 /// Parses hexadecimal digits. Only lower case is accepted, so that a URL has one spelling only.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::kinds::scale::SCALE;
-use crate::kinds::{self, EVICTION, Resource, TOKEN, api_version};
+use crate::kinds::{self, BINDING, EVICTION, FINALIZE, Resource, TOKEN, api_version};
 use crate::options::Kind;
 use crate::protocol::routes::Ask;
 use crate::protocol::status::{ApiError, ApiResult};
@@ -107,6 +107,10 @@ fn describe_resource(resource: &Resource) -> Vec<Value> {
     }
     if resource.is("", "pods") {
         below(EVICTION, "policy", "Eviction", &["create"]);
+        below(BINDING, "", "Binding", &["create"]);
+    }
+    if resource.is("", "namespaces") {
+        below(FINALIZE, "", "Namespace", &["update"]);
     }
     if resource.is("", "serviceaccounts") {
         below(TOKEN, token_request::GROUP, token_request::KIND, &["create"]);

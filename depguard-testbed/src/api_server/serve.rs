@@ -12,7 +12,7 @@ use crate::api_server::discovery;
 use crate::auth::authorize::authorize;
 use crate::auth::{access_review, authenticate};
 use crate::kinds::scale::SCALE;
-use crate::kinds::{EVICTION, Resource, TOKEN};
+use crate::kinds::{BINDING, EVICTION, Resource, TOKEN};
 use crate::options::Kind;
 use crate::protocol::identity::{self, User};
 use crate::protocol::reply::{self, Reply};
@@ -26,7 +26,7 @@ use crate::world::World;
 use crate::world::faults::{Fault, RequestOutcome};
 use crate::world::shards::Outage;
 use crate::write::delete::{self, DeleteOptions};
-use crate::write::{self, evict, patch, token_request};
+use crate::write::{self, bind, evict, patch, token_request};
 
 /// Maximum length of a request's body, as in etcd-backed API servers.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -124,7 +124,7 @@ async fn handle(
     };
     let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
     if let Ask::Objects(objects) = &ask {
-        world.traffic.ask(&user, objects);
+        world.traffic.ask(&user, verb, objects);
         if verb == "watch" {
             world.traffic.watch(&user, objects, path, false);
         }
@@ -218,6 +218,7 @@ async fn carry_out(
     let subresource = objects.subresource.as_deref();
     Ok(match verb {
         "create" if subresource == Some(EVICTION) => (201, evict::evict(act, name, parse(body)?).await?),
+        "create" if subresource == Some(BINDING) => (201, bind::bind(act, name, parse(body)?).await?),
         "create" if subresource == Some(TOKEN) => (201, token_request::issue(act, name, parse(body)?).await?),
         "create" if target.resource.answered => {
             let review = parse(body)?;

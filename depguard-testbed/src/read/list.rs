@@ -95,8 +95,13 @@ pub(crate) fn reply(resource: &Resource, metadata: &Value, objects: &[Arc<Object
 
 fn metadata_reply(metadata: &Value, objects: &[Arc<Object>]) -> Reply {
     let before = format!(
-        "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\"items\":["
+        "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\"items\":"
     );
+    if objects.is_empty() {
+        // As Go prints a list that nobody has put anything into.
+        return reply::bytes(200, "application/json", format!("{before}null}}\n").into());
+    }
+    let before = format!("{before}[");
     let head = "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",";
     items(before, objects.iter().map(|object| object.text().metadata()), head, "]}\n")
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::kinds::scale::SCALE;
 use crate::kinds::{self, Origin, Resource};
-use crate::kinds::{EVICTION, TOKEN, builtin};
+use crate::kinds::{BINDING, EVICTION, FINALIZE, TOKEN, builtin};
 use crate::options::Kind;
 use crate::protocol::identity::User;
 use crate::protocol::json::{array, text};
@@ -233,7 +233,8 @@ fn check_shape(resource: &Resource, objects: &Objects, verb: &str) -> ApiResult<
         None => {}
         Some("status") if resource.status && matches!(verb, "get" | "update" | "patch") => {}
         Some(SCALE) if resource.scale.is_some() && matches!(verb, "get" | "update" | "patch") => {}
-        Some(EVICTION) if resource.is("", "pods") && verb == "create" => {}
+        Some(EVICTION | BINDING) if resource.is("", "pods") && verb == "create" => {}
+        Some(FINALIZE) if resource.is("", "namespaces") && verb == "update" => {}
         Some(TOKEN) if resource.is("", "serviceaccounts") && verb == "create" => {}
         Some(TOKEN) if resource.is("", "serviceaccounts") => return Err(ApiError::method_not_allowed()),
         Some(_) => return Err(no_such(objects)),

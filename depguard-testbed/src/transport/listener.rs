@@ -6,7 +6,7 @@ use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::Service;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -59,7 +59,9 @@ where
     let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
         return;
     };
-    let served = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service).await;
+    // Without a timer, hyper closes no idle connection. It would after 30 s, and a request that crosses the close fails: a
+    // kube-apiserver keeps a connection for longer than its clients do.
+    let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
     if let Err(why) = served {
         tracing::debug!(%why, "connection ended");
     }

@@ -39,17 +39,24 @@ pub(crate) struct Traffic {
     lists: Mutex<BTreeMap<TrafficKey, Lists>>,
     /// Paths, with selectors, whose last watch was not opened.
     refused: Mutex<BTreeMap<TrafficKey, BTreeSet<String>>>,
-    asked: Mutex<BTreeSet<TrafficKey>>,
+    asked: Mutex<BTreeMap<TrafficKey, BTreeSet<String>>>,
 }
+
+/// Number of different requests that are noted of one user for one resource.
+const MAX_NOTED: usize = 64;
 
 /// Token of the user, group and resource.
 type TrafficKey = (String, String, String);
 
 impl Traffic {
     /// Notes that a user requested objects of this kind, whatever the answer.
-    pub(crate) fn ask(&self, user: &User, objects: &Objects) {
-        let asked = (user.token(), objects.group.clone(), objects.plural.clone());
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(asked);
+    pub(crate) fn ask(&self, user: &User, verb: &str, objects: &Objects) {
+        let by = (user.token(), objects.group.clone(), objects.plural.clone());
+        let mut all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = all.entry(by).or_default();
+        if asked.len() < MAX_NOTED {
+            asked.insert([verb, objects.name.as_deref().unwrap_or_default()].join(" ").trim_end().to_owned());
+        }
     }
 
     /// Notes a request for a watch, by its path and query. The watch counts as refused until it is opened.
@@ -95,10 +102,11 @@ impl Traffic {
         })
     }
 
-    /// Returns the users who requested objects of a kind.
-    pub(crate) fn askers(&self, group: &str, resource: &str) -> BTreeSet<String> {
+    /// Returns the requests for objects of a kind, by the user's token.
+    pub(crate) fn asked(&self, group: &str, resource: &str) -> BTreeMap<String, BTreeSet<String>> {
         let all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|(_, g, r)| g == group && r == resource).map(|(user, ..)| user.clone()).collect()
+        let of = all.iter().filter(|((_, g, r), _)| g == group && r == resource);
+        of.map(|((user, ..), asked)| (user.clone(), asked.clone())).collect()
     }
 }
 

@@ -222,8 +222,14 @@ fn review(act: &Act<'_>, attributes: &Attributes<'_>, matched: &Resource) -> (St
 
 /// Returns the kind of a subresource's object, if it differs from the resource's kind.
 fn own_kind(object: &Value) -> Option<Value> {
-    let (kind, (group, version)) = (text(object, "/kind")?, text(object, "/apiVersion")?.split_once('/')?);
-    let own = [("autoscaling", "Scale"), ("policy", "Eviction"), (token_request::GROUP, token_request::KIND)];
+    let (kind, version) = (text(object, "/kind")?, text(object, "/apiVersion")?);
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let own = [
+        ("autoscaling", "Scale"),
+        ("policy", "Eviction"),
+        (token_request::GROUP, token_request::KIND),
+        ("", "Binding"),
+    ];
     own.contains(&(group, kind)).then(|| json!({"group": group, "version": version, "kind": kind}))
 }
 

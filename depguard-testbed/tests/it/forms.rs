@@ -44,6 +44,8 @@ async fn a_list_of_metadata_has_nothing_else() {
     let last = bed.admin.get_as(&next, METADATA).await;
     assert_eq!(last.names(), ["b"]);
     assert_eq!(last.body["metadata"].get("continue"), None, "left out at the end");
+    let none = bed.admin.get_as(&format!("{GADGETS}?fieldSelector=metadata.name%3Dc"), METADATA).await.ok();
+    assert_eq!(none["items"], Value::Null);
     bed.testbed.stop().await;
 }
 

@@ -129,6 +129,50 @@ async fn an_eviction_is_reviewed_as_a_creation_and_deletes_without_another_revie
 }
 
 #[tokio::test]
+async fn a_binding_is_reviewed_as_what_it_is_and_copied_onto_the_pod() {
+    let bed = Bed::kubernetes().await;
+    let hook = Hook::start(|request| json!({"allowed": request["object"]["target"]["name"] != "bad"})).await;
+    bed.admin.create(CONFIGURATIONS, &hook.configuration(&rule("", &["pods/binding"]))).await.ok();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"tier": "prod"}}});
+    bed.admin.create(PODS, &pod).await.ok();
+    let binding = |node: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": node},
+            "metadata": {"name": "a", "annotations": {"note": "x"}, "labels": {"zone": "z"}},
+        })
+    };
+    let path = format!("{PODS}/a/binding");
+    assert_eq!(bed.admin.create(&path, &binding("bad")).await.code, 400);
+    assert_eq!(bed.admin.create(&format!("{path}?dryRun=All"), &binding("n")).await.code, 201);
+    assert_eq!(bed.admin.create(&path, &binding("n")).await.code, 201);
+    assert_eq!(bed.admin.create(&path, &binding("o")).await.code, 409, "it is bound already");
+    let pod = bed.admin.get(&format!("{PODS}/a")).await.ok();
+    let metadata = &pod["metadata"];
+    assert_eq!((&pod["spec"]["nodeName"], &metadata["annotations"]["note"]), (&json!("n"), &json!("x")));
+    assert_eq!(metadata["labels"], json!({"tier": "prod", "zone": "z"}));
+    let request = &hook.calls()[0].request;
+    assert_eq!(request["kind"], json!({"group": "", "version": "v1", "kind": "Binding"}));
+    assert_eq!((&request["operation"], &request["subResource"]), (&json!("CREATE"), &json!("binding")));
+    assert_eq!((&request["name"], &request["namespace"]), (&json!("a"), &json!("default")));
+    bed.testbed.stop().await;
+}
+
+#[tokio::test]
+async fn a_namespace_is_finalized_apart_and_reviewed_so() {
+    let bed = Bed::kubernetes().await;
+    let hook = Hook::allowing().await;
+    bed.admin.create(CONFIGURATIONS, &hook.configuration(&rule("", &["namespaces/finalize"]))).await.ok();
+    let mut namespace = bed.admin.get("/api/v1/namespaces/default").await.ok();
+    namespace["metadata"]["annotations"] = json!({"note": "x"});
+    bed.admin.replace("/api/v1/namespaces/default/finalize", &namespace).await.ok();
+    let stored = bed.admin.get("/api/v1/namespaces/default").await.ok();
+    assert_eq!(stored["metadata"]["annotations"]["note"], "x");
+    let request = &hook.calls()[0].request;
+    assert_eq!((&request["operation"], &request["subResource"]), (&json!("UPDATE"), &json!("finalize")));
+    bed.testbed.stop().await;
+}
+
+#[tokio::test]
 async fn a_namespace_is_selected_by_its_own_labels() {
     let bed = Bed::kubernetes().await;
     let hook = Hook::allowing().await;

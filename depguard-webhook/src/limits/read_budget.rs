@@ -26,12 +26,17 @@ const MAX_CONCURRENT_SMALL_READS: usize = 64;
 const MAX_SMALL_BYTES: usize = 4 << 20;
 /// Room for all cheap reads together.
 const SMALL_BYTES: usize = 16 << 20;
+/// Maximum number of watches of one name at once. Each lasts for a second at most.
+const MAX_CONCURRENT_WATCHES: usize = 64;
+/// Room for the events of all these watches together.
+const EVENT_BYTES: usize = 4 << 20;
 
 /// Places and room of all reads.
 #[derive(Debug)]
 pub(crate) struct Budget {
     small: Class,
     pages: Class,
+    events: Class,
 }
 
 /// Size of a read.
@@ -41,14 +46,19 @@ pub(crate) enum Size {
     Small,
     /// A page of many objects.
     Page,
+    /// The first event of a watch of one name.
+    Event,
 }
 
 impl Size {
+    pub(crate) const ALL: [Self; 3] = [Self::Small, Self::Page, Self::Event];
+
     /// Returns one word of a closed set, fit for a metric's label.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Small => "small",
             Self::Page => "page",
+            Self::Event => "event",
         }
     }
 }
@@ -78,6 +88,7 @@ impl Budget {
         Self {
             small: Class::new(MAX_CONCURRENT_SMALL_READS, SMALL_BYTES, MAX_SMALL_BYTES),
             pages: Class::new(MAX_CONCURRENT_PAGES, pages, MAX_PAGE_BYTES),
+            events: Class::new(MAX_CONCURRENT_WATCHES, EVENT_BYTES, EVENT_BYTES / 2),
         }
     }
 
@@ -91,6 +102,7 @@ impl Budget {
         match size {
             Size::Small => &self.small,
             Size::Page => &self.pages,
+            Size::Event => &self.events,
         }
     }
 

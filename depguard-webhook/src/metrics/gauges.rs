@@ -19,7 +19,7 @@ pub(crate) struct Queue {
 }
 
 /// Adds the gauges of the rules and the queues to a registry.
-pub(crate) fn of_service(registry: &mut Registry, rules: Rules, queues: &[Queue; 3]) {
+pub(crate) fn of_service(registry: &mut Registry, rules: Rules, queues: &[Queue]) {
     let loaded = rules.clone();
     let help = "State of the rules: 1, or 0 while the webhook has not loaded them and refuses each review";
     registry.gauge("depguard_rules_loaded", help, move || Some(f64::from(u8::from(loaded.not_loaded().is_none()))));
@@ -31,7 +31,7 @@ pub(crate) fn of_service(registry: &mut Registry, rules: Rules, queues: &[Queue;
     registry.gauges("depguard_rules", help, move || by_state(&rules));
 
     let look = |amount: fn(&Queue) -> usize| {
-        let queues = queues.clone();
+        let queues = queues.to_vec();
         move || queues.iter().map(|queue| ([("queue", queue.name)], amount(queue) as f64)).collect::<Vec<Series<1>>>()
     };
     let help = "Places in use, by reviews that wait for API servers and by reads of small answers and of pages";

@@ -90,6 +90,7 @@ impl InterlockCounters {
             | Refusal::Missing(_)
             | Refusal::Terminating(_)
             | Refusal::Referenced
+            | Refusal::NameTaken
             | Refusal::Failed => "again-soon",
         };
         self.refusals.get_or_create(&[("side", side.label()), ("reason", reason)]).inc();

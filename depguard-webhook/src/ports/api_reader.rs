@@ -1,7 +1,8 @@
-//! Access to API servers: a GET in a logical cluster, and for locks and owners a few writes.
+//! Access to API servers: a GET in a logical cluster, and a few writes.
 
 use bytes::Bytes;
-use depguard_core::{Query, protocol};
+use depguard_core::Query;
+use depguard_core::protocol::Ask;
 use futures::future::BoxFuture;
 
 use crate::limits::read_budget::BytePermit;
@@ -25,13 +26,13 @@ pub trait ApiReader: Send + Sync + 'static {
     }
 }
 
-/// Writes to API servers: access reviews, the tables of locks, one annotation of GlobalOwners, and Events about refusals.
-/// Nothing else is ever sent.
+/// Writes to API servers: access reviews, the tables of locks, the registers of references, one annotation of GlobalOwners,
+/// and Events about refusals. Nothing else is ever written.
 pub trait Writer: Send + Sync + 'static {
     /// Sends the request once, and takes in an answer that fits into `permit`, which [grows](BytePermit::grow) as long as there
-    /// is some; else the answer is [`Fetched::TooLarge`]. A time limit is not needed: when it is too late, the future
-    /// is dropped.
-    fn send<'a>(&'a self, send: &'a protocol::Send, permit: &'a mut BytePermit) -> BoxFuture<'a, Fetched>;
+    /// is some; else the answer is [`Fetched::TooLarge`]. A GET, which comes before a write, must be a consistent read. A
+    /// time limit is not needed: when it is too late, the future is dropped.
+    fn send<'a>(&'a self, ask: &'a Ask, permit: &'a mut BytePermit) -> BoxFuture<'a, Fetched>;
 }
 
 /// Result of a query.

@@ -1,15 +1,14 @@
 //! Reads through the front-proxy: any logical cluster by its id, with the right to read there.
 
-use bytes::Bytes;
-use depguard_core::protocol::{self, Verb};
+use depguard_core::protocol::Ask;
 use depguard_core::{ControlPlane, LogicalCluster, Query};
-use depguard_kcp::{BodyBudget, Connection, Endpoint, MAX_BODY, UpTo, fetched};
+use depguard_kcp::{BodyBudget, Connection, Endpoint, MAX_BODY, UpTo};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::Method;
 
 use crate::limits::read_budget::BytePermit;
 use crate::ports::api_reader::{ApiReader, Fetched, Writer};
+use crate::ports::own_endpoint;
 
 /// Reader that asks each logical cluster at `{base}/clusters/{id}`; in plain Kubernetes, the one API server.
 #[derive(Debug, Clone)]
@@ -57,18 +56,15 @@ impl ApiReader for FrontProxy {
 }
 
 impl Writer for FrontProxy {
-    fn send<'a>(&'a self, send: &'a protocol::Send, permit: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
-        let (method, form) = match send.verb {
-            Verb::Create => (Method::POST, "application/json"),
-            Verb::Replace => (Method::PUT, "application/json"),
-            Verb::Merge => (Method::PATCH, "application/merge-patch+json"),
+    fn send<'a>(&'a self, ask: &'a Ask, permit: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
+        let cluster = match ask {
+            Ask::Get(query) => query.cluster.as_ref(),
+            Ask::Send(send) => send.cluster.as_ref(),
         };
+        let endpoint = self.endpoint(cluster);
         async move {
-            match self.endpoint(send.cluster.as_ref()) {
-                Ok(endpoint) => {
-                    let body = Bytes::copy_from_slice(&send.body);
-                    fetched(endpoint.send_within(method, &send.path, (form, body), permit).await)
-                }
+            match endpoint {
+                Ok(endpoint) => own_endpoint::send(&endpoint, ask, permit).await,
                 Err(why) => Fetched::Failed(why),
             }
         }

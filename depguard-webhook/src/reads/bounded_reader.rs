@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use depguard_core::interlock::RegisterRequest;
-use depguard_core::{Query, protocol};
+use depguard_core::Query;
+use depguard_core::protocol::Ask;
 
 use crate::limits::read_budget::{Budget, BytePermit, Size};
 use crate::metrics::Metrics;
 use crate::ports::api_reader::{ApiReader, Fetched, Writer};
-use crate::ports::register_store::RegisterStore;
 
 /// Source of all reads.
 pub(crate) struct BoundedReader<P> {
@@ -61,20 +60,9 @@ impl<P: ApiReader> BoundedReader<P> {
         self.budget.enter(size, estimate).await
     }
 
-    /// Sends a request that is more than a read.
-    pub(crate) async fn send(&self, writer: &dyn Writer, send: &protocol::Send, mut permit: BytePermit) -> Page {
-        let fetched = writer.send(send, &mut permit).await;
-        self.page(fetched, permit)
-    }
-
-    /// Sends a request to the place of the reference registers.
-    pub(crate) async fn ask_register(
-        &self,
-        store: &dyn RegisterStore,
-        request: &RegisterRequest,
-        mut permit: BytePermit,
-    ) -> Page {
-        let fetched = store.ask(request, &mut permit).await;
+    /// Sends a request that is more than a read, or the read before a write.
+    pub(crate) async fn send(&self, writer: &dyn Writer, ask: &Ask, mut permit: BytePermit) -> Page {
+        let fetched = writer.send(ask, &mut permit).await;
         self.page(fetched, permit)
     }
 

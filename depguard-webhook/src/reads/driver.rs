@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use depguard_core::driver::Evaluating;
+use depguard_core::interlock::Register;
+use depguard_core::locks::LockTable;
 use depguard_core::lookup::Lookup;
 use depguard_core::protocol::Answer;
 use depguard_core::{Decision, Evaluation, Query};
@@ -13,10 +15,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::ports::api_reader::ApiReader;
 use crate::reads::bounded_reader::Page;
-use crate::reads::lock_table_writer::LockTableWriter;
 use crate::reads::lookup_runner::LookupRunner;
-use crate::reads::register_writer::RegisterWriter;
 use crate::reads::shared_gets::SharedGets;
+use crate::reads::shared_writer::SharedWriter;
 use crate::server::tasks::Tasks;
 
 /// Reason for a missing answer when the task that should bring it is gone.
@@ -26,8 +27,8 @@ pub(crate) const LOST: &str = "the webhook lost the answer on the way";
 pub(crate) struct Reads<P: ApiReader> {
     pub(crate) gets: SharedGets<P>,
     pub(crate) lookups: LookupRunner<P>,
-    pub(crate) tables: LockTableWriter<P>,
-    pub(crate) registers: RegisterWriter<P>,
+    pub(crate) tables: SharedWriter<LockTable, P>,
+    pub(crate) registers: SharedWriter<Register, P>,
     /// Tasks that may outlive a review.
     pub(crate) tasks: Tasks,
 }

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use depguard_core::decision::Verdict;
-use depguard_core::{Decision, Review, protocol};
+use depguard_core::protocol::{self, Ask};
+use depguard_core::{Decision, Review};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -96,10 +97,10 @@ impl DenialEvents {
     ) -> EventEnd {
         // The semaphore is never closed.
         let Ok(_turn) = self.writing.acquire().await else { return EventEnd::Dropped };
-        let send = protocol::Send::creation(event.collection(), event.body());
+        let ask = Ask::Send(protocol::Send::creation(event.collection(), event.body()));
         let sent = timeout(MAX_WRITE, async {
             let permit = source.enter(Size::Small, ESTIMATE).await?;
-            Some(source.send(&*self.writer, &send, permit).await)
+            Some(source.send(&*self.writer, &ask, permit).await)
         });
         let (end, why) = match sent.await {
             Ok(Some(page)) => match &page.fetched {

@@ -1,7 +1,7 @@
 //! Interlock of reviews: each side records its marks before its final reads, and takes them down if it refuses.
 //!
 //! ```text
-//! reference  record the intents ....................... read the targets    allow: the intents stay
+//! reference  read the name, record the intents ........ read the targets    allow: the intents stay
 //! deletion   list the dependents  record the flag ..... list them again     allow: the flag stays
 //! ```
 //!
@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use depguard_core::decision::{AllowReason, Verdict as DecisionVerdict};
 use depguard_core::interlock::{
-    Ask, Buckets, Listing, Nonce, Note, ObjectKey, Observation, Outcome, Refusal, RegisterName, Verdict,
+    Ask, Buckets, Generation, Listing, Nonce, Note, ObjectKey, ObjectRead, Observation, Outcome, Refusal, RegisterName,
+    Verdict,
 };
 use depguard_core::interlocked::{InterlockedDeletion, InterlockedReferences, InterlockedReview};
 use depguard_core::protocol::{Cause, Unresolved};
@@ -22,68 +23,73 @@ use depguard_core::{Decision, Evaluation};
 use futures::future::join_all;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::metrics::interlock::{InterlockCounters, Side};
-use crate::ports::api_reader::ApiReader;
-use crate::ports::register_store::RegisterStore;
+use crate::ports::api_reader::{ApiReader, Writer};
 use crate::reads::driver::{self, Reads};
+use crate::service::followed_request::FollowedRequest;
+use crate::service::generations::Generations;
 
 /// Time limit of each request after a review. The marks that are left then are left to the controller.
 const CLEANUP: Duration = Duration::from_secs(10);
 
-/// Pauses before the reads that show if an allowed request is stored. Most are stored within a few milliseconds.
-const FOLLOWING: [Duration; 6] = [
-    Duration::from_millis(10),
-    Duration::from_millis(40),
-    Duration::from_millis(160),
-    Duration::from_millis(640),
-    Duration::from_millis(2500),
-    Duration::from_secs(10),
-];
 /// Maximum number of allowed requests that are followed at once.
 const MAX_FOLLOWED: usize = 1024;
 /// Time in which the marks of a request that is stored wait for another write of their register. A dependent that is
 /// deleted within this time may hold up the deletion of its target, and its clients retry after a second.
 const SHARING: Duration = Duration::from_millis(500);
 
-/// Registers of an installation, and their store.
+/// Registers of an installation, and the way to them.
 pub(crate) struct Interlock {
-    buckets: Buckets,
-    store: Arc<dyn RegisterStore>,
+    generations: Generations,
+    writer: Arc<dyn Writer>,
     random: SystemRandom,
     /// Places for allowed requests that are followed until they are stored.
     followed: Arc<Semaphore>,
 }
 
+/// Interlock by the registers that the path of a review names.
+#[derive(Clone, Copy)]
+pub(crate) struct InterlockAt<'a> {
+    interlock: &'a Interlock,
+    pub(crate) buckets: Buckets,
+}
+
 /// One review in the interlock, until its time is over.
 pub(crate) struct Interlocking<'a, P: ApiReader> {
     interlock: &'a Interlock,
+    buckets: Buckets,
     reads: &'a Reads<P>,
     deadline: Instant,
 }
 
 /// Marks that a review may have recorded. Unless they are kept, they are taken down once the review is over.
 struct Marked<'a, P: ApiReader> {
-    store: &'a Arc<dyn RegisterStore>,
+    writer: &'a Arc<dyn Writer>,
     reads: &'a Reads<P>,
     nonce: Nonce,
     registers: BTreeSet<RegisterName>,
 }
 
 impl Interlock {
-    pub(crate) fn new(buckets: Buckets, store: impl RegisterStore) -> Self {
+    pub(crate) fn new(buckets: Buckets, writer: impl Writer) -> Self {
         Self {
-            buckets,
-            store: Arc::new(store),
+            generations: Generations::new(buckets),
+            writer: Arc::new(writer),
             random: SystemRandom::new(),
             followed: Arc::new(Semaphore::new(MAX_FOLLOWED)),
         }
     }
 
     /// Returns the registers of the installation.
-    pub(crate) fn buckets(&self) -> Buckets {
-        self.buckets
+    pub(crate) fn generations(&self) -> &Generations {
+        &self.generations
+    }
+
+    /// Returns the interlock at a path with this generation; `None` if this replica doesn't have its registers.
+    pub(crate) fn at(&self, generation: Option<Generation>) -> Option<InterlockAt<'_>> {
+        Some(InterlockAt { interlock: self, buckets: self.generations.at(generation)? })
     }
 
     /// Returns a number that no other evaluation has; `None` if the operating system has no random numbers.
@@ -96,8 +102,9 @@ impl Interlock {
 
 impl<P: ApiReader> Reads<P> {
     /// Begins a review in the interlock.
-    pub(crate) fn interlocking<'a>(&'a self, interlock: &'a Interlock, deadline: Instant) -> Interlocking<'a, P> {
-        Interlocking { interlock, reads: self, deadline }
+    pub(crate) fn interlocking<'a>(&'a self, at: InterlockAt<'a>, deadline: Instant) -> Interlocking<'a, P> {
+        let InterlockAt { interlock, buckets } = at;
+        Interlocking { interlock, buckets, reads: self, deadline }
     }
 }
 
@@ -105,69 +112,99 @@ impl<P: ApiReader> Interlocking<'_, P> {
     /// Decides a creation or an update: records the intents, and only then begins `evaluation`.
     pub(crate) async fn reference(&self, part: InterlockedReferences, evaluation: Evaluation) -> Decision {
         let Some(nonce) = self.interlock.nonce() else { return part.review.refused(&no_random_number()) };
-        let (mut insert, mut marked) = (part.begin(self.interlock.buckets, nonce), self.marked(nonce));
-        let (mut evaluation, mut decision) = (Some(evaluation), None);
-        'asks: while insert.verdict().is_none() {
+        let (mut insert, mut marked) = (part.begin(self.buckets, nonce), self.marked(nonce));
+        let (mut evaluation, mut decision, mut since) = (Some(evaluation), None, None);
+        while insert.verdict().is_none() {
             if insert.is_recorded() {
                 decision = self.decide(&mut evaluation).await;
                 insert.checked(decision.as_ref().is_some_and(Decision::allowed));
                 continue;
             }
-            for ask in insert.asks() {
-                match ask {
-                    Ask::Record(register, note) => match marked.record(register, note, self.deadline).await {
-                        Some(outcome) => insert.recorded(register, outcome),
-                        None => break 'asks,
-                    },
-                    Ask::Target(target) => {
-                        let observed = self.observe(&part.review, &target, Side::Reference).await;
-                        insert.observed(&target, without_teardown(observed));
-                    }
-                    // Only a deletion asks for dependents.
-                    Ask::Dependent(_) | Ask::Dependents => break 'asks,
+            let asks = insert.asks();
+            let name = async {
+                // The only dependent is the one that is to be created.
+                if !asks.iter().any(|ask| matches!(ask, Ask::Dependent(_))) {
+                    return None;
                 }
+                Some(self.look_for_name(&part.read_dependent()).await)
+            };
+            let others = async {
+                for ask in &asks {
+                    match ask {
+                        Ask::Record(register, note) => {
+                            match marked.record(*register, note.clone(), self.deadline).await {
+                                Some(outcome) => insert.recorded(*register, outcome),
+                                None => return false,
+                            }
+                        }
+                        Ask::Target(target) => {
+                            let observed = self.observe(&part.review, target, Side::Reference).await;
+                            insert.observed(target, without_teardown(observed));
+                        }
+                        Ask::Dependent(_) => {}
+                        // Only a deletion lists dependents.
+                        Ask::Dependents => return false,
+                    }
+                }
+                true
+            };
+            let (name, goes_on) = tokio::join!(name, others);
+            if !goes_on {
+                break;
+            }
+            if let Some((observation, revision)) = name {
+                since = revision;
+                insert.name_observed(observation);
             }
         }
         // A read of the one target that had a flag tells less than the evaluation of all.
         if let Some(Verdict::Refused(Refusal::Missing(_))) = insert.verdict() {
             decision = self.decide(&mut evaluation).await;
         }
-        let (decision, kept) = self.conclude(&part.review, Side::Reference, insert.verdict(), decision, marked);
+        let refused = |refusal: &Refusal| part.refused(refusal);
+        let (decision, kept) = self.conclude(refused, Side::Reference, insert.verdict(), decision, marked);
         if !kept.is_empty() {
-            self.take_down_once_over(part, nonce, kept);
+            self.take_down_once_over(part, since, nonce, kept);
         }
         decision
     }
 
+    /// Looks for an object of a name that is to be created. Returns the revision from which on a watch shows all that becomes
+    /// of the name, too.
+    async fn look_for_name(&self, read: &ObjectRead) -> (Observation, Option<String>) {
+        let page = timeout_at(self.deadline, self.reads.gets.get(&read.hint_query())).await.ok().flatten();
+        match read.hint(driver::answer(page.as_ref())) {
+            Some((revision, true)) => (Observation::Absent, Some(revision)),
+            // The object may be gone, and nobody is refused for an object that is gone.
+            hint => (self.get(read).await, hint.map(|(revision, _)| revision)),
+        }
+    }
+
     /// Takes the marks of an allowed request down, in the background, once the request is stored: its target can then be
     /// deleted as soon as nothing refers to it. The controller takes away what is left.
-    fn take_down_once_over(&self, part: InterlockedReferences, nonce: Nonce, registers: BTreeSet<RegisterName>) {
+    fn take_down_once_over(
+        &self,
+        part: InterlockedReferences,
+        since: Option<String>,
+        nonce: Nonce,
+        registers: BTreeSet<RegisterName>,
+    ) {
         let Ok(place) = Arc::clone(&self.interlock.followed).try_acquire_owned() else { return };
-        let (gets, writer, store) =
-            (self.reads.gets.clone(), self.reads.registers.clone(), Arc::clone(&self.interlock.store));
-        let read = part.read_dependent();
-        let is_over = async move {
-            for pause in FOLLOWING {
-                sleep(pause).await;
-                let page = timeout(CLEANUP, gets.get(&read.query())).await.ok().flatten();
-                if part.is_over(&read.observation(driver::answer(page.as_ref()))) {
-                    return true;
-                }
-            }
-            false
-        };
+        let (marks, writer) = (self.reads.registers.clone(), Arc::clone(&self.interlock.writer));
+        let followed = FollowedRequest::new(self.reads.gets.clone(), part, since);
         let tasks = self.reads.tasks.clone();
         self.reads.tasks.try_spawn(async move {
             // A webhook that stops waits for no further request to be stored. It takes down at once what it can.
             let is_over = tokio::select! {
                 () = tasks.stopping() => false,
-                is_over = is_over => is_over,
+                is_over = followed.is_over() => is_over,
             };
             if is_over {
-                registers.iter().for_each(|name| writer.remove_with_next(*name, nonce));
+                let removal = Note::take_down(nonce);
+                registers.iter().for_each(|name| marks.record_with_next(None, *name, removal.clone()));
                 let _ = timeout(SHARING, tasks.stopping()).await;
-                let left = registers.iter().filter(|name| writer.take_back(**name, nonce));
-                finish(left.map(|name| writer.record(&store, *name, Note::take_down(nonce)))).await;
+                let left = registers.iter().filter(|name| marks.take_back(None, **name, &removal));
+                finish(left.map(|name| marks.record(&writer, None, *name, removal.clone()))).await;
             }
             drop(place);
         });
@@ -188,38 +225,42 @@ impl<P: ApiReader> Interlocking<'_, P> {
         let Some(nonce) = self.interlock.nonce() else {
             return if is_override { first } else { part.review.refused(&no_random_number()) };
         };
-        let (mut delete, mut marked) = (part.begin(self.interlock.buckets, nonce), self.marked(nonce));
+        let (mut delete, mut marked) = (part.begin(self.buckets, nonce), self.marked(nonce));
         let (mut second, mut decision) = (Some(second), None);
         delete.listed(Listing::Empty);
-        'asks: while delete.verdict().is_none() {
-            for ask in delete.asks() {
-                match ask {
-                    Ask::Record(register, note) => match marked.record(register, note, self.deadline).await {
-                        Some(outcome) => delete.recorded(outcome),
-                        None => break 'asks,
-                    },
-                    Ask::Dependent(dependent) => {
-                        let observed = self.observe(&part.review, &dependent, Side::Deletion).await;
-                        delete.observed(&dependent, observed);
-                    }
-                    Ask::Dependents if is_override => {
-                        decision = Some(first.clone());
-                        delete.listed(Listing::Empty);
-                    }
-                    Ask::Dependents => {
-                        let Some(second) = second.take() else { break 'asks };
-                        let decided = second().await;
-                        delete.listed(if decided.allowed() { Listing::Empty } else { Listing::Referrers });
-                        decision = Some(decided);
-                    }
-                    // Only a reference asks for targets.
-                    Ask::Target(_) => break 'asks,
+        // One after the other: the first intent that is not void ends the reads.
+        while let Some(ask) = delete.asks().into_iter().next() {
+            match ask {
+                // A deletion that is allowed all the same waits for nobody.
+                Ask::Record(_, note) if is_override && note.is_wait() => break,
+                Ask::Record(register, note) => match marked.record(register, note, self.deadline).await {
+                    Some(outcome) => delete.recorded(outcome),
+                    None => break,
+                },
+                Ask::Dependent(dependent) => {
+                    let observed = self.observe(&part.review, &dependent, Side::Deletion).await;
+                    delete.observed(&dependent, observed);
                 }
+                Ask::Dependents if is_override => {
+                    decision = Some(first.clone());
+                    delete.listed(Listing::Empty);
+                }
+                Ask::Dependents => {
+                    let Some(second) = second.take() else { break };
+                    let decided = second().await;
+                    delete.listed(if decided.allowed() { Listing::Empty } else { Listing::Referrers });
+                    decision = Some(decided);
+                }
+                // Only a reference asks for targets.
+                Ask::Target(_) => break,
             }
         }
         match delete.verdict() {
             Some(Verdict::Refused(_)) | None if is_override => first,
-            verdict => self.conclude(&part.review, Side::Deletion, verdict, decision, marked).0,
+            verdict => {
+                let refused = |refusal: &Refusal| part.review.refused(refusal);
+                self.conclude(refused, Side::Deletion, verdict, decision, marked).0
+            }
         }
     }
 
@@ -232,7 +273,7 @@ impl<P: ApiReader> Interlocking<'_, P> {
     /// after them allow.
     fn conclude(
         &self,
-        review: &InterlockedReview,
+        refused: impl FnOnce(&Refusal) -> Decision,
         side: Side,
         verdict: Option<&Verdict>,
         decision: Option<Decision>,
@@ -248,7 +289,7 @@ impl<P: ApiReader> Interlocking<'_, P> {
                     Some(Verdict::Allowed) | None => &too_late,
                 };
                 self.counters().refused(side, refusal);
-                (review.refused(refusal), BTreeSet::new())
+                (refused(refusal), BTreeSet::new())
             }
         }
     }
@@ -257,6 +298,10 @@ impl<P: ApiReader> Interlocking<'_, P> {
     async fn observe(&self, review: &InterlockedReview, key: &ObjectKey, side: Side) -> Observation {
         let Some(read) = review.read(key) else { return Observation::Unknown(too_late()) };
         self.counters().checked(side);
+        self.get(&read).await
+    }
+
+    async fn get(&self, read: &ObjectRead) -> Observation {
         match timeout_at(self.deadline, self.reads.gets.get(&read.query())).await {
             Ok(page) => read.observation(driver::answer(page.as_ref())),
             Err(_) => Observation::Unknown(too_late()),
@@ -264,7 +309,7 @@ impl<P: ApiReader> Interlocking<'_, P> {
     }
 
     fn marked(&self, nonce: Nonce) -> Marked<'_, P> {
-        Marked { store: &self.interlock.store, reads: self.reads, nonce, registers: BTreeSet::new() }
+        Marked { writer: &self.interlock.writer, reads: self.reads, nonce, registers: BTreeSet::new() }
     }
 
     fn counters(&self) -> &InterlockCounters {
@@ -275,14 +320,16 @@ impl<P: ApiReader> Interlocking<'_, P> {
 impl<P: ApiReader> Marked<'_, P> {
     /// Records a note. `None`: the time is over, or the write was lost, so that nobody knows if the note is recorded.
     async fn record(&mut self, register: RegisterName, note: Note, deadline: Instant) -> Option<Outcome> {
-        let is_removal = note == Note::take_down(self.nonce);
-        // From here on the mark may be there.
-        self.registers.insert(register);
-        let recorded = timeout_at(deadline, self.reads.registers.record(self.store, register, note)).await;
+        let (has_marks, is_removal) = (note.has_marks(), note == Note::take_down(self.nonce));
+        if has_marks {
+            // From here on the mark may be there.
+            self.registers.insert(register);
+        }
+        let recorded = timeout_at(deadline, self.reads.registers.record(self.writer, None, register, note)).await;
         let outcome = recorded.ok().flatten()?;
         let is_absent = match &outcome {
             Outcome::Recorded => is_removal,
-            Outcome::Opposed(_) | Outcome::Shut | Outcome::Failed(_) => !is_removal,
+            Outcome::Opposed(_) | Outcome::Failed(_) => has_marks,
             Outcome::Unknown(_) => false,
         };
         if is_absent {
@@ -303,7 +350,8 @@ impl<P: ApiReader> Drop for Marked<'_, P> {
             return;
         }
         counters(self.reads).abandoned();
-        let take_down = |register| self.reads.registers.record(self.store, register, Note::take_down(self.nonce));
+        let take_down =
+            |register| self.reads.registers.record(self.writer, None, register, Note::take_down(self.nonce));
         let removals: Vec<_> = std::mem::take(&mut self.registers).into_iter().map(take_down).collect();
         self.reads.tasks.try_spawn(finish(removals));
     }

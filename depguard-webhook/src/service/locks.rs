@@ -10,10 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use depguard_core::ControlPlane;
 use depguard_core::driver::Evaluating;
-use depguard_core::locks::{Ask, LockDecision, LockEvaluation, Timestamp};
+use depguard_core::locks::{LockDecision, LockEvaluation, TableNote, Timestamp};
 use depguard_core::model::GroupResource;
-use depguard_core::protocol::ObjectReview;
-use depguard_core::protocol::QueryId;
+use depguard_core::protocol::{Ask, ObjectReview, QueryId};
 use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
@@ -71,8 +70,9 @@ impl Locks {
         }
         if let Some(writer) = writer {
             let notes = notes.into_iter().map(async |note| {
-                let table = note.table.clone();
-                (table, timeout_at(deadline, reads.tables.note(writer, note)).await)
+                let TableNote { cluster, table, entries } = note;
+                let noted = reads.tables.record(writer, cluster, table.clone(), entries);
+                (table, timeout_at(deadline, noted).await)
             });
             for (table, noted) in join_all(notes).await {
                 // A missing outcome counts as not answered.
@@ -95,11 +95,11 @@ fn now() -> Timestamp {
 async fn send<P: ApiReader>(reads: &Reads<P>, writer: Option<&dyn Writer>, ask: Ask) -> (QueryId, Option<Arc<Page>>) {
     match ask {
         Ask::Get(query) => (query.id, reads.gets.get(&query).await),
-        Ask::Send(send) => {
+        Ask::Send(ref send) => {
             let sent = async {
                 let source = reads.gets.source();
                 let permit = source.enter(Size::Small, ESTIMATE).await?;
-                Some(Arc::new(source.send(writer?, &send, permit).await))
+                Some(Arc::new(source.send(writer?, &ask, permit).await))
             };
             (send.id, sent.await)
         }

@@ -3,7 +3,7 @@
 
 use depguard_core::Review;
 use depguard_core::owners::{OwnerDecision, OwnerEvaluation};
-use depguard_core::protocol::Answer;
+use depguard_core::protocol::{Answer, Ask};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
@@ -39,7 +39,7 @@ pub(crate) async fn decide<P: ApiReader>(
     let sent = async {
         let source = reads.gets.source();
         let permit = source.enter(Size::Small, ESTIMATE).await?;
-        Some(source.send(writer, &send, permit).await)
+        Some(source.send(writer, &Ask::Send(send), permit).await)
     };
     match timeout_at(deadline, sent).await {
         Ok(Some(page)) => evaluation.answer(page.fetched.as_answer()),

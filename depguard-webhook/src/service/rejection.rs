@@ -16,6 +16,8 @@ pub(crate) enum Rejection {
     Path,
     #[error("wrong path: use the URL that the controller with the same path key installs")]
     Unsigned,
+    #[error("the path names reference registers of another number or key than this replica has, or it has none yet")]
+    Generation,
     #[error("only POST is allowed")]
     Method,
     #[error("the content type must be application/json")]
@@ -54,6 +56,7 @@ impl Rejection {
         match self {
             Self::Path => "path",
             Self::Unsigned => "unsigned-path",
+            Self::Generation => "other-registers",
             Self::Method => "method",
             Self::ContentType => "content-type",
             Self::Slow => "too-slow",
@@ -71,13 +74,15 @@ impl Rejection {
             Self::TooMany => Cause::TooManyReviews,
             Self::Body(BodyError::TooLarge(_)) => Cause::ReviewTooLarge,
             Self::Body(BodyError::Broken(_)) => Cause::ReviewBrokenOff,
-            Self::Path | Self::Unsigned | Self::Method | Self::ContentType | Self::Review(_) => Cause::ReviewInvalid,
+            Self::Path | Self::Unsigned | Self::Generation | Self::Method | Self::ContentType | Self::Review(_) => {
+                Cause::ReviewInvalid
+            }
         }
     }
 
     fn status(&self) -> StatusCode {
         match self {
-            Self::Path | Self::Unsigned => StatusCode::NOT_FOUND,
+            Self::Path | Self::Unsigned | Self::Generation => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,

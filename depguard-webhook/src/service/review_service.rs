@@ -33,18 +33,17 @@ use crate::limits::read_budget::{Budget, Size};
 use crate::metrics::gauges::Queue;
 use crate::metrics::{DecidedBy, Metrics};
 use crate::ports::api_reader::{ApiReader, Writer};
-use crate::ports::register_store::RegisterStore;
 use crate::reads::bounded_reader::BoundedReader;
 use crate::reads::driver::Reads;
-use crate::reads::lock_table_writer::LockTableWriter;
 use crate::reads::lookup_runner::LookupRunner;
 use crate::reads::missing_rights::MissingRights;
-use crate::reads::register_writer::RegisterWriter;
 use crate::reads::shared_gets::SharedGets;
+use crate::reads::shared_writer::SharedWriter;
 use crate::rules::active_rules::Rules;
 use crate::server::tasks::Tasks;
 use crate::service::body::ReviewBody;
 use crate::service::denial_events::DenialEvents;
+use crate::service::generations::Generations;
 use crate::service::interlock::Interlock;
 use crate::service::limited_log::LimitedLog;
 use crate::service::locks::Locks;
@@ -114,7 +113,7 @@ struct Shared<P: ApiReader> {
     overrides: OverridePolicy,
     limits: Limits,
     reviews: Queue,
-    reading: [Queue; 2],
+    reading: [Queue; Size::ALL.len()],
     missing_rights: MissingRights,
     metrics: Arc<Metrics>,
     log: LimitedLog,
@@ -138,15 +137,15 @@ impl<P: ApiReader> ReviewService<P> {
         let reviews = Queue { name: "reviews", places: GaugedSemaphore::new(limits.at_once), bytes };
         let metrics = Arc::new(Metrics::default());
         let source = Arc::new(BoundedReader::new(port, Budget::new(limits.pages), Arc::clone(&metrics)));
-        let reading = [Size::Small, Size::Page].map(|size| {
+        let reading = Size::ALL.map(|size| {
             let (places, bytes) = source.budget().taken(size);
             Queue { name: size.label(), places, bytes }
         });
         let reads = Reads {
             gets: SharedGets::new(Arc::clone(&source), tasks.clone()),
             lookups: LookupRunner::new(Arc::clone(&source), tasks.clone()),
-            tables: LockTableWriter::new(Arc::clone(&source), tasks.clone()),
-            registers: RegisterWriter::new(source, tasks.clone()),
+            tables: SharedWriter::new(Arc::clone(&source), tasks.clone()),
+            registers: SharedWriter::new(source, tasks.clone()),
             tasks,
         };
         Self {
@@ -168,9 +167,10 @@ impl<P: ApiReader> ReviewService<P> {
     /// Adds the metrics of this service to a registry of `prometheus-client` 0.25, such as one that is served at
     /// `/metrics`. All names begin with `depguard_`.
     pub fn register(&self, registry: &mut Registry) {
-        let Shared { metrics, rules, reviews, reading: [small, pages], .. } = &*self.shared;
+        let Shared { metrics, rules, reviews, reading, .. } = &*self.shared;
         metrics.register(registry);
-        gauges::of_service(registry, rules.clone(), &[reviews.clone(), small.clone(), pages.clone()]);
+        let queues: Vec<_> = std::iter::once(reviews).chain(reading).cloned().collect();
+        gauges::of_service(registry, rules.clone(), &queues);
     }
 
     /// Answers only paths that one of these keys has signed.
@@ -187,11 +187,18 @@ impl<P: ApiReader> ReviewService<P> {
     }
 
     /// Interlocks new references with the deletions of their targets, where a rule refuses both: each side records a mark
-    /// in a reference register before its final reads. All replicas, and the controller, which makes the registers, must
-    /// have the same number of them.
-    pub fn interlocking(mut self, buckets: Buckets, store: impl RegisterStore) -> Self {
-        self.routes.interlock = Some(Arc::new(Interlock::new(buckets, store)));
+    /// in a reference register before its final reads. `writer` reaches the registers. All replicas, and the controller,
+    /// which makes the registers, must have the same number of them, and the same key: a path that names the
+    /// [generation](Buckets::generation) of others gets 404. A path without a generation is answered by the registers
+    /// without a key.
+    pub fn interlocking(mut self, buckets: Buckets, writer: impl Writer) -> Self {
+        self.routes.interlock = Some(Arc::new(Interlock::new(buckets, writer)));
         self
+    }
+
+    /// Returns the registers of the interlock, whose key may follow.
+    pub(crate) fn generations(&self) -> Option<&Generations> {
+        self.routes.interlock.as_deref().map(Interlock::generations)
     }
 
     /// Has `writer` write Events about refusals beside the refused objects, in plain Kubernetes: in the background, of
@@ -276,11 +283,15 @@ impl<P: ApiReader> Shared<P> {
         path: &RoutedPath,
         time: Time,
     ) -> Result<Vec<u8>, Rejection> {
-        let interlock = routes.interlock.as_deref();
+        let interlock = match &routes.interlock {
+            Some(interlock) => Some(interlock.at(path.generation).ok_or(Rejection::Generation)?),
+            None if path.generation.is_some() => return Err(Rejection::Generation),
+            None => None,
+        };
         let ruled = RuledReview::parse(path.route, bytes)?;
         let review = ruled.review();
         if let Some(request) = LoadedRulesRequest::from_review(review, bytes)? {
-            let buckets = interlock.map(Interlock::buckets);
+            let buckets = interlock.map(|at| at.buckets);
             let gets = &self.reads.gets;
             return Ok(self.missing_rights.answer_loaded_rules(gets, &self.rules, &request, buckets).await);
         }

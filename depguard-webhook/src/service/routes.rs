@@ -2,7 +2,8 @@
 //!
 //! The paths are `/validate` for deletions and `/reference` for creations and updates, each also with `/ignore` for rules
 //! with `failurePolicy: Ignore`; and `/lock`, `/lock/compat` and `/owner` if they are switched on. Each may be followed by `/<scope>/<mac>`, and must be if there
-//! is a key. The scope is the logical cluster of the webhook configuration that holds the URL
+//! is a key. Before that, the paths for rules with `failurePolicy: Fail` may have a segment with the generation of the
+//! reference registers. The scope is the logical cluster of the webhook configuration that holds the URL
 //! (`control-plane.kubernetes` in a plain Kubernetes). The MAC proves that the controller wrote the URL.
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use depguard_core::LogicalCluster;
 use depguard_core::api::FailurePolicy;
+use depguard_core::interlock::Generation;
 use depguard_kcp::PathKey;
 
 /// Paths to which reviews are posted. A longer path comes before a path that it begins with.
@@ -50,6 +52,8 @@ pub(crate) enum Route {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RoutedPath {
     pub(crate) route: Route,
+    /// Generation of the reference registers by which the review is interlocked.
+    pub(crate) generation: Option<Generation>,
     scope: Scope,
 }
 
@@ -79,21 +83,26 @@ impl RoutedPath {
     /// A webhook without a key answers a signed path, too, and does not check the signature. So an operator can give
     /// the controller its key first, and no review fails meanwhile.
     pub(crate) fn read(path: &str, keys: Option<&PathKeys>) -> Option<Self> {
-        let (route, signed) =
-            ROUTES.iter().find_map(|(prefix, route)| Some((*route, scope_and_mac(path.strip_prefix(prefix)?)?)))?;
+        let (route, (segment, signed)) =
+            ROUTES.iter().find_map(|(prefix, route)| Some((*route, rest_of(path.strip_prefix(prefix)?)?)))?;
+        let generation = match segment.strip_prefix('/') {
+            Some(generation) if route.is_interlocked() => Some(Generation::from_segment(generation)?),
+            Some(_) => return None,
+            None => None,
+        };
         let scope = match (signed, keys) {
             (None, None) => Scope::Anything,
             (None, Some(_)) => return None,
             (Some((scope, mac)), keys) => {
                 let scope = (scope != PathKey::WHOLE).then(|| LogicalCluster::parse(scope)).transpose().ok()?;
                 let is_right = match keys {
-                    Some(keys) => keys.current.load().verifies(scope.as_ref(), mac),
+                    Some(keys) => keys.current.load().verifies_after(segment, scope.as_ref(), mac),
                     None => mac.len() == MAC_LEN,
                 };
                 is_right.then_some(Scope::Of(scope))?
             }
         };
-        Some(Self { route, scope })
+        Some(Self { route, generation, scope })
     }
 
     /// Returns the scope of the reviews that the path allows: `None` for anything, else the logical cluster of the
@@ -114,13 +123,20 @@ impl Route {
             Self::Locks | Self::CompatLocks | Self::Owners => FailurePolicy::Fail,
         }
     }
+
+    /// Returns true if reviews may be interlocked.
+    fn is_interlocked(self) -> bool {
+        matches!(self, Self::Rules(FailurePolicy::Fail) | Self::References(FailurePolicy::Fail))
+    }
 }
 
-/// Splits off the scope and the MAC, if the path has them. `None` if the path goes on with something else.
-fn scope_and_mac(rest: &str) -> Option<Option<(&str, &str)>> {
-    match *rest.splitn(4, '/').collect::<Vec<_>>() {
-        [""] => Some(None),
-        ["", scope, mac] => Some(Some((scope, mac))),
+/// Splits the rest of a path into a segment, with its slash, and the scope and the MAC, if there are any. `None` if the
+/// path goes on with something else.
+fn rest_of(rest: &str) -> Option<(&str, Option<(&str, &str)>)> {
+    match *rest.splitn(5, '/').collect::<Vec<_>>() {
+        [""] | ["", _] => Some((rest, None)),
+        ["", scope, mac] => Some(("", Some((scope, mac)))),
+        ["", segment, scope, mac] => Some((rest.get(..=segment.len())?, Some((scope, mac)))),
         _ => None,
     }
 }
@@ -141,6 +157,36 @@ mod tests {
 
     fn read(path: &str, keys: Option<&PathKeys>) -> Option<(Route, Scope)> {
         RoutedPath::read(path, keys).map(|asked| (asked.route, asked.scope))
+    }
+
+    #[test]
+    fn only_interlocked_rules_have_a_generation_which_is_signed_too() {
+        let keys = PathKeys::new(key());
+        let (plain, signed) = (key().suffix(None), key().suffix_after("/registers-0000000a", None));
+        let generation = |path: &str, keys| RoutedPath::read(path, keys).map(|path| path.generation);
+        let ten = Some(Generation::from_segment("registers-0000000a"));
+        for (path, without_keys, with_keys) in [
+            ("/validate/registers-0000000a".to_owned(), ten, None),
+            (format!("/validate{signed}"), ten, ten),
+            (format!("/reference{signed}"), ten, ten),
+            (format!("/validate{plain}"), Some(None), Some(None)),
+            (format!("/validate/registers-0000000a{plain}"), ten, None),
+            (
+                signed.replace("0000000a", "0000000b").replacen('/', "/validate/", 1),
+                Some(Generation::from_segment("registers-0000000b")),
+                None,
+            ),
+            (format!("/validate/ignore{signed}"), None, None),
+            (format!("/reference/ignore{signed}"), None, None),
+            (format!("/lock{signed}"), None, None),
+            ("/lock/registers-0000000a".to_owned(), None, None),
+            ("/validate/registers-".to_owned(), None, None),
+            ("/validate/registers-0000000A".to_owned(), None, None),
+            ("/validate/registers-0000000a/".to_owned(), None, None),
+        ] {
+            assert_eq!(generation(&path, None), without_keys, "{path}");
+            assert_eq!(generation(&path, Some(&keys)), with_keys, "{path}, with a key");
+        }
     }
 
     const FAIL: Route = Route::Rules(FailurePolicy::Fail);

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use depguard_core::Query;
-use depguard_core::interlock::RegisterRequest;
-use depguard_core::protocol::{self, Verb};
-use depguard_webhook::{ApiReader, BytePermit, Fetched, RegisterStore, Writer};
+use depguard_core::protocol::{Ask, Verb};
+use depguard_webhook::{ApiReader, BytePermit, Fetched, Writer};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -21,6 +20,8 @@ pub(crate) struct Cluster(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     objects: BTreeMap<String, Value>,
+    /// All that was put up or taken away, with the paths.
+    events: Vec<(String, Value)>,
     versions: u64,
     sent: Vec<String>,
     may: BTreeSet<(String, String)>,
@@ -47,7 +48,7 @@ impl Cluster {
         let mut state = self.state();
         match object {
             Some(object) => _ = state.store(path.to_owned(), object),
-            None => _ = state.objects.remove(path),
+            None => state.remove(path),
         }
     }
 
@@ -117,8 +118,16 @@ impl State {
     fn store(&mut self, path: String, mut object: Value) -> Value {
         self.versions += 1;
         object["metadata"]["resourceVersion"] = self.versions.to_string().into();
-        self.objects.insert(path, object.clone());
+        self.objects.insert(path.clone(), object.clone());
+        self.events.push((path, json!({"type": "MODIFIED", "object": object})));
         object
+    }
+
+    fn remove(&mut self, path: &str) {
+        let Some(mut object) = self.objects.remove(path) else { return };
+        self.versions += 1;
+        object["metadata"]["resourceVersion"] = self.versions.to_string().into();
+        self.events.push((path.to_owned(), json!({"type": "DELETED", "object": object})));
     }
 
     fn get(&self, path: &str) -> Fetched {
@@ -126,24 +135,45 @@ impl State {
             return response(200, object);
         }
         match path.split_once('?') {
-            Some((collection, _)) => {
-                let is_in = |path: &str| path.rsplit_once('/').is_some_and(|(folder, _)| folder == collection);
+            Some((collection, query)) => {
+                let value = |key| query.split('&').find_map(|part| part.strip_prefix(key)?.strip_prefix('='));
+                let name = value("fieldSelector").and_then(|selector| selector.strip_prefix("metadata.name%3D"));
+                let is_in = |path: &str| {
+                    path.rsplit_once('/')
+                        .is_some_and(|(folder, own)| folder == collection && name.is_none_or(|name| name == own))
+                };
+                if value("watch").is_some() {
+                    let since: u64 = value("resourceVersion").unwrap().parse().unwrap();
+                    let version =
+                        |event: &Value| event["object"]["metadata"]["resourceVersion"].as_str()?.parse::<u64>().ok();
+                    let mut events =
+                        self.events.iter().filter(|(path, event)| is_in(path) && version(event) > Some(since));
+                    return events.next().map_or_else(|| response(200, &json!("")), |(_, event)| response(200, event));
+                }
                 let items = self.objects.iter().filter(|(path, _)| is_in(path)).map(|(_, object)| object.clone());
-                response(200, &json!({"metadata": {"resourceVersion": "9"}, "items": items.collect::<Vec<_>>()}))
+                let items: Vec<_> = items.collect();
+                // An empty list of metadata has no items at all.
+                let items = if name.is_some() && items.is_empty() { Value::Null } else { items.into() };
+                let version = self.versions.to_string();
+                response(200, &json!({"metadata": {"resourceVersion": version}, "items": items}))
             }
             None => missing(path),
         }
     }
 
-    /// Answers a request about a register.
-    fn ask(&mut self, verb: &str, path: &str, request: &RegisterRequest) -> Fetched {
+    /// Answers a request of a writer.
+    fn ask(&mut self, verb: &str, path: &str, ask: &Ask) -> Fetched {
         let sent = format!("{verb} {path}");
         self.sent.push(sent.clone());
-        match (self.broken(&sent), request) {
+        match (self.broken(&sent), ask) {
             (Some(fetched), _) => fetched,
-            (None, RegisterRequest::Get(_)) => self.get(path),
-            (None, RegisterRequest::Put(_, body)) => {
-                let written = self.write(Verb::Replace, path, serde_json::from_slice(body).unwrap());
+            (None, Ask::Get(_)) => self.get(path),
+            (None, Ask::Send(send)) => {
+                let body: Value = serde_json::from_slice(&send.body).unwrap();
+                if path == ACCESS {
+                    return self.access(&body);
+                }
+                let written = self.write(send.verb, path, body);
                 if let Some((_, path, object)) = self.after.take_if(|(part, ..)| path.contains(*part)) {
                     self.store(path, object);
                 }
@@ -211,41 +241,24 @@ impl ApiReader for Cluster {
     }
 }
 
-impl RegisterStore for Cluster {
-    fn ask<'a>(&'a self, request: &'a RegisterRequest, _: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
+impl Writer for Cluster {
+    fn send<'a>(&'a self, ask: &'a Ask, _: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
         async move {
-            let (verb, path) = match request {
-                RegisterRequest::Get(path) => ("GET", path),
-                RegisterRequest::Put(path, _) => ("PUT", path),
+            let (verb, path) = match ask {
+                Ask::Get(query) => ("GET", &query.path),
+                Ask::Send(send) => match send.verb {
+                    Verb::Create => ("POST", &send.path),
+                    Verb::Replace => ("PUT", &send.path),
+                    Verb::Merge => ("PATCH", &send.path),
+                },
             };
             self.wait(path).await;
-            let fetched = self.state().ask(verb, path, request);
+            let fetched = self.state().ask(verb, path, ask);
             let is_lost = verb == "PUT" && std::mem::take(&mut self.state().loses_answer);
             if is_lost {
                 std::future::pending::<()>().await;
             }
             fetched
-        }
-        .boxed()
-    }
-}
-
-impl Writer for Cluster {
-    fn send<'a>(&'a self, send: &'a protocol::Send, _: &'a mut BytePermit) -> BoxFuture<'a, Fetched> {
-        async move {
-            self.wait(&send.path).await;
-            let mut state = self.state();
-            let body: Value = serde_json::from_slice(&send.body).unwrap();
-            let verb = match send.verb {
-                Verb::Create => "POST",
-                Verb::Replace => "PUT",
-                Verb::Merge => "PATCH",
-            };
-            state.sent.push(format!("{verb} {}", send.path));
-            if let Some(fetched) = state.broken(&send.path) {
-                return fetched;
-            }
-            if send.path == ACCESS { state.access(&body) } else { state.write(send.verb, &send.path, body) }
         }
         .boxed()
     }

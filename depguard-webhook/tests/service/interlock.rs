@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use depguard_core::OverridePolicy;
-use depguard_core::interlock::{Buckets, Register};
+use depguard_core::interlock::{Buckets, Register, RegisterKey};
 use depguard_core::probe::{Loaded, LoadedRulesRequest};
 use depguard_core::rule::RuleKey;
 use depguard_webhook::{Fetched, ReviewService};
@@ -109,16 +109,85 @@ fn sent(cluster: &Cluster) -> Vec<String> {
     cluster.sent().into_iter().map(short).collect()
 }
 
+const LIST_NAME: &str = "GET virtualmachines";
 const GET_REGISTER: &str = "GET bucket-0-of-1";
 const PUT_REGISTER: &str = "PUT bucket-0-of-1";
+
+#[tokio::test]
+async fn only_a_path_of_its_own_registers_or_of_none_is_answered() {
+    let [keyed, other] = [7, 8].map(|byte| Buckets::new(1).unwrap().keyed(RegisterKey::new([byte; RegisterKey::LEN])));
+    let segment = |buckets: Buckets| buckets.generation().unwrap().to_segment();
+    let path = |segment: &str| format!("/reference{segment}?timeout=10s");
+    let cluster = cluster();
+    let name = keyed.registers().next().unwrap();
+    let mut own = register("r", "r");
+    own["metadata"]["name"] = name.to_string().into();
+    cluster.put(&name.path(), Some(own));
+    let without = ReviewService::new(cluster.clone(), loaded(&[denying()]), OverridePolicy::default());
+    let with = |buckets| without.clone().interlocking(buckets, cluster.clone());
+    let own_path = path(&format!("/{}", segment(keyed)));
+    for (service, path, status) in [
+        (without.clone(), &own_path, 404),
+        (with(Buckets::new(1).unwrap()), &own_path, 404),
+        (with(Buckets::new(2).unwrap().keyed(RegisterKey::new([7; RegisterKey::LEN]))), &own_path, 404),
+        (with(other), &own_path, 404),
+        (with(keyed), &path(&format!("/{}/x", segment(keyed))), 404),
+    ] {
+        let answered = service.oneshot(post_bytes(path, creation("m").to_string())).await.unwrap();
+        assert_eq!(answered.status(), status, "{path}");
+    }
+    assert!(sent(&cluster).is_empty());
+    assert!(allowed(&answer(with(keyed), post_bytes(&own_path, creation("m").to_string())).await));
+    assert_eq!(
+        sent(&cluster),
+        [format!("GET {name}"), LIST_NAME.to_owned(), format!("PUT {name}"), "GET a".to_owned()]
+    );
+    // Nobody promised anything about a path without registers but a version before keys, whose registers have none.
+    assert!(allowed(&answer(with(keyed), post_bytes(&path(""), creation("n").to_string())).await));
+    assert_eq!(marks(&cluster), (0, 2));
+}
 
 #[tokio::test]
 async fn a_reference_reads_its_target_after_its_intent_is_recorded() {
     let cluster = cluster();
     assert!(allowed(&refer(&cluster, &creation("m")).await));
-    assert_eq!(sent(&cluster), [GET_REGISTER, PUT_REGISTER, "GET a"]);
+    assert_eq!(sent(&cluster), [GET_REGISTER, LIST_NAME, PUT_REGISTER, "GET a"]);
     // One for a VPC in the namespace, and one for a kind without namespaces.
     assert_eq!(marks(&cluster), (0, 2));
+}
+
+#[tokio::test]
+async fn a_creation_whose_name_is_taken_is_refused_and_leaves_no_mark() {
+    let cluster = cluster();
+    cluster.put(VM, Some(vm("earlier", "b")));
+    let status = |answer: &Value| answer["status"].clone();
+    let answer = refer(&cluster, &creation("m")).await;
+    let taken = status(&answer);
+    assert_eq!((&taken["code"], &taken["reason"]), (&json!(409), &json!("AlreadyExists")));
+    assert_eq!(taken["message"], "virtualmachines.compute.example.com \"m1\" already exists");
+    let kind = json!({"name": "m1", "group": "compute.example.com", "kind": "virtualmachines", "causes": []});
+    assert_eq!((&taken["details"], marks(&cluster)), (&kind, (0, 0)));
+
+    // The API server turns a creation by server-side apply into an update.
+    let mut applied = creation("m");
+    applied["request"]["object"]["metadata"]["managedFields"] = json!([{"manager": "a", "operation": "Apply"}]);
+    assert_eq!(causes(&refer(&cluster, &applied).await), ["Contended"]);
+    assert_eq!(marks(&cluster), (0, 0));
+
+    // A list that an API server answers from its cache may show what is gone.
+    cluster.put(VM, None);
+    let behind = response(200, &json!({"metadata": {"resourceVersion": "1"}, "items": [vm("earlier", "b")]}));
+    cluster.break_at("&resourceVersion=0", behind);
+    sent(&cluster);
+    assert!(allowed(&refer(&cluster, &creation("m")).await));
+    assert!(sent(&cluster).contains(&"GET m1".to_owned()));
+
+    // An API server that generates the name has not said it in the request.
+    let mut generated = creation("m");
+    generated["request"].as_object_mut().unwrap().remove("name");
+    sent(&cluster);
+    assert!(allowed(&refer(&cluster, &generated).await));
+    assert_eq!(sent(&cluster), [GET_REGISTER, PUT_REGISTER, "GET a"]);
 }
 
 #[tokio::test]
@@ -127,6 +196,34 @@ async fn a_deletion_lists_the_dependents_again_after_its_flag_is_recorded() {
     assert!(allowed(&delete(&cluster).await));
     assert_eq!(sent(&cluster), ["GET virtualmachines", GET_REGISTER, PUT_REGISTER, "GET virtualmachines"]);
     assert_eq!(marks(&cluster), (1, 0));
+}
+
+#[tokio::test]
+async fn a_deletion_that_was_put_off_twice_goes_before_further_creations() {
+    let cluster = cluster();
+    assert!(allowed(&refer(&cluster, &creation("m")).await));
+    for _ in 0..2 {
+        put_off(&delete(&cluster).await);
+    }
+    let review = refer(&cluster, &creation("another")).await;
+    let message = put_off(&review);
+    assert!(message.contains("have waited for longer, and come first"), "{message}");
+    assert_eq!(marks(&cluster), (0, 2));
+    // Once the creation is stored, the deletion is decided by what it lists.
+    cluster.put(VM, Some(vm("m", "a")));
+    assert_eq!(refused(&delete(&cluster).await), "cannot delete vpcs/a: still referenced by VirtualMachine/m1");
+}
+
+#[tokio::test]
+async fn a_dry_run_leaves_no_wait() {
+    let cluster = cluster();
+    assert!(allowed(&refer(&cluster, &creation("m")).await));
+    let mut review = deletion(&cluster);
+    review["request"]["dryRun"] = true.into();
+    for _ in 0..2 {
+        answer(service(&cluster), post(&review)).await;
+    }
+    assert!(allowed(&refer(&cluster, &creation("m")).await));
 }
 
 #[tokio::test]
@@ -143,7 +240,7 @@ async fn a_target_that_is_gone_before_the_intent_is_recorded_is_found_missing() 
     cluster.put(VPC, None);
     let answer = refer(&cluster, &creation("m")).await;
     assert_eq!(refused(&answer), "cannot create virtualmachines/m1: vpcs/a not found (.spec.vpcRef.name)");
-    assert_eq!(sent(&cluster), [GET_REGISTER, PUT_REGISTER, "GET a", GET_REGISTER, PUT_REGISTER]);
+    assert_eq!(sent(&cluster), [GET_REGISTER, LIST_NAME, PUT_REGISTER, "GET a", GET_REGISTER, PUT_REGISTER]);
     assert_eq!(marks(&cluster), (0, 0));
 }
 
@@ -211,6 +308,32 @@ async fn the_marks_of_a_request_are_taken_down_once_it_is_stored() {
     }
 }
 
+/// Tests that a dependent which nobody saw, because it was deleted at once, holds its target up no longer. An earlier object
+/// of its name proves nothing.
+#[tokio::test(start_paused = true)]
+async fn a_dependent_that_was_deleted_at_once_is_found_by_a_watch() {
+    let cluster = cluster();
+    let put = |uid: &str| {
+        cluster.put(VM, Some(vm(uid, "a")));
+        cluster.put(VM, None);
+    };
+    put("before");
+    assert!(allowed(&refer(&cluster, &creation("m")).await));
+    put("another");
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(marks(&cluster), (0, 2), "the request may still be carried out");
+    assert!(allowed(&refer(&cluster, &creation("n")).await));
+    put("another");
+    put("n");
+    while marks(&cluster) != (0, 2) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let asked: Vec<_> = cluster.sent().into_iter().filter(|request| request.contains("watch=true")).collect();
+    let watch = "GET /apis/compute.example.com/v1/namespaces/default/virtualmachines?fieldSelector=metadata.name%3Dm1&limit=1\
+                 &watch=true&timeoutSeconds=1&resourceVersion=";
+    assert!(asked.iter().all(|request| request.starts_with(watch)), "{asked:?}");
+}
+
 /// Returns the number of writes of the register since the last requests were looked at.
 fn writes(cluster: &Cluster) -> usize {
     sent(cluster).iter().filter(|request| *request == PUT_REGISTER).count()
@@ -228,10 +351,12 @@ async fn the_marks_of_a_stored_request_are_taken_down_by_the_next_write() {
         };
         cluster.put(VM, Some(vm("m", "a")));
         assert!(allowed(&refer("m").await));
+        sent(&cluster);
         while !sent(&cluster).contains(&"GET m1".to_owned()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(marks(&cluster), (0, 2));
+        cluster.put(VM, None);
         cluster.conflict(conflicts);
         let next = refer("n").await;
         match conflicts {
@@ -279,6 +404,31 @@ async fn reviews_that_are_not_interlocked_write_nothing() {
     assert!(!sent(&cluster).iter().any(|request| request.contains("bucket")));
 }
 
+/// Tests that marks which promise nothing hold nobody up: a Pod's binding leaves none, and is not reviewed.
+#[tokio::test]
+async fn a_pod_by_the_packs_rules_writes_no_register() {
+    let pack = include_str!("../../../config/rules/kubernetes-workloads.yaml");
+    let mut rules: Vec<Value> = serde_saphyr::from_multiple(pack).unwrap();
+    rules.retain(|object| object["kind"] == "DependencyRule");
+    let edges = rules.iter_mut().flat_map(|rule| rule["spec"]["dependencies"].as_array_mut().unwrap());
+    edges.for_each(|edge| edge["onMissing"] = "Deny".into());
+    let cluster = cluster();
+    cluster.put("/api/v1/namespaces/default/configmaps/c", Some(object("c", "c")));
+    let service = ReviewService::new(cluster.clone(), loaded(&rules), OverridePolicy::default());
+    let service = service.interlocking(Buckets::new(1).unwrap(), cluster.clone());
+    let create = async |group: &str, resource: &str, edit: &dyn Fn(Value) -> Value| {
+        let mut review = creation("m");
+        review["request"]["resource"] = json!({"group": group, "version": "v1", "resource": resource});
+        review["request"]["object"]["spec"] = edit(json!({"volumes": [{"configMap": {"name": "c"}}]}));
+        review["request"]["object"]["status"] = json!({"phase": "Pending"});
+        assert!(allowed(&answer(service.clone(), post_bytes("/reference", review.to_string())).await));
+        sent(&cluster)
+    };
+    assert_eq!(create("", "pods", &|spec| spec).await, ["GET c"]);
+    let template = |spec| json!({"template": {"spec": spec}});
+    assert!(create("apps", "deployments", &template).await.contains(&PUT_REGISTER.to_owned()));
+}
+
 /// Tests all ways in which the register is of no use: nobody knows then what the other side does.
 #[tokio::test]
 async fn nothing_is_allowed_without_the_register() {
@@ -286,7 +436,11 @@ async fn nothing_is_allowed_without_the_register() {
     let forbidden = response(403, &json!({"message": "user depguard cannot update"}));
     for (broken, register, said) in [
         (None, None, "found no such register; the controller makes one anew"),
-        (None, Some(register("r", "another")), "another request that may change the answer is under way"),
+        (
+            None,
+            Some(register("r", "another")),
+            "the write of ReferenceRegister bucket-0-of-1 is put off: the register was made",
+        ),
         (None, Some(json!({"kind": "Other"})), "delete it, and depguard makes it anew"),
         (Some(("GET /apis/dependencies", not_served)), Some(register("r", "r")), "apply the manifests"),
         (Some(("PUT /apis/dependencies", forbidden)), Some(register("r", "r")), "get and update referenceregisters"),

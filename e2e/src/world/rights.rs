@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
+use std::sync::PoisonError;
 
 use depguard_controller::manifests::{self, Identity, Place, ReadThrough, Setup};
 use depguard_core::{ControlPlane, LogicalCluster};
@@ -35,7 +36,7 @@ struct OfKinds {
     label: &'static str,
     sum: &'static str,
     account: &'static str,
-    verbs: [&'static str; 2],
+    verbs: &'static [&'static str],
 }
 
 /// Role by which the webhook reads dependents.
@@ -44,16 +45,22 @@ const DEPENDENTS: OfKinds = OfKinds {
     label: manifests::AGGREGATE,
     sum: "depguard-webhook-dependents",
     account: "depguard-webhook",
-    verbs: ["get", "list"],
+    verbs: &["get", "list"],
 };
+/// The same role with the interlock.
+const INTERLOCKED: OfKinds = OfKinds { verbs: &["get", "list", "watch"], ..DEPENDENTS };
 /// Role by which the controller counts references.
 const COUNTED: OfKinds = OfKinds {
     name: "counted",
     label: manifests::AGGREGATE_TO_CONTROLLER,
     sum: "depguard-controller-references",
     account: "depguard-controller",
-    verbs: ["list", "watch"],
+    verbs: &["list", "watch"],
 };
+
+fn dependents(setup: &Setup) -> OfKinds {
+    if setup.enable.registers.is_some() { INTERLOCKED } else { DEPENDENTS }
+}
 
 impl Right {
     /// Returns all rights that `setup` gives. On a plain cluster, these include the right to list dependents, which
@@ -70,7 +77,7 @@ impl Right {
             }
         }
         if setup.control_plane == ControlPlane::Kubernetes {
-            for (of_kinds, what) in [(DEPENDENTS, "the rules' dependents"), (COUNTED, "what is counted")] {
+            for (of_kinds, what) in [(dependents(setup), "the rules' dependents"), (COUNTED, "what is counted")] {
                 let role = of_kinds.role("", &[(what.to_owned(), String::new())]);
                 rights.extend(Right::from_role(Place::Cluster, &role, of_kinds.account));
             }
@@ -198,7 +205,7 @@ impl World {
             }
             return Ok(());
         }
-        self.grant_kinds(DEPENDENTS, &format!("-{}", provider.export), provider.kinds()).await
+        self.grant_kinds(dependents(&setup), &format!("-{}", provider.export), provider.kinds()).await
     }
 
     /// Lets the controller of a plain cluster watch these kinds, as an operator would for a rule whose references are
@@ -229,8 +236,12 @@ impl World {
         Ok(())
     }
 
-    /// Adds a ClusterRole to the webhook's rights on a plain cluster, and waits until the role takes effect.
+    /// Adds a ClusterRole to the webhook's rights on a plain cluster, until the world ends, and waits until the role takes
+    /// effect.
     pub async fn grant_reading(&self, role: &Value) -> Outcome {
+        let name = role["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("{RBAC}/clusterroles/{name}");
+        self.readings.lock().unwrap_or_else(PoisonError::into_inner).push(path);
         self.add_role(DEPENDENTS, role).await
     }
 

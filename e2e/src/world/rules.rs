@@ -2,7 +2,7 @@
 
 use depguard_controller::manifests;
 use depguard_controller::packs::RulePack;
-use depguard_kcp::Feature;
+use depguard_kcp::{Feature, RegisterKeySecret};
 use serde_json::{Value, json};
 
 use super::provider::{BINDINGS, CRDS, EXPORTS, SCHEMAS, create_binding};
@@ -64,6 +64,11 @@ pub fn rule(name: &str, dependent: &Resource, edges: &[(&Resource, &str)]) -> Va
         "metadata": {"name": name},
         "spec": {"dependent": about, "dependencies": dependencies.collect::<Vec<_>>()},
     })
+}
+
+/// Returns the path of the Secret with the key of the reference registers.
+pub fn register_key() -> String {
+    format!("/api/v1/namespaces/{}/secrets/{}", manifests::NAMESPACE, RegisterKeySecret::NAME)
 }
 
 impl World {

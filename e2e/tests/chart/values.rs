@@ -110,11 +110,12 @@ pub(crate) const RENDERED: &[Case] = &[
     Case {
         name: "the interlock",
         control_plane: KUBERNETES,
-        set: &["interlock.registers=16", "interlock.waitSeconds=120"],
+        set: &["interlock.registers=16", "interlock.waitSeconds=60", "interlock.allowShortWait=true"],
         expected: &[
             (D, WEBHOOK, ARGS, r#""--reference-registers=16""#),
             (D, CONTROLLER, ARGS, r#""--reference-registers=16""#),
-            (D, CONTROLLER, ARGS, r#""--interlock-wait=120""#),
+            (D, CONTROLLER, ARGS, r#""--interlock-wait=60""#),
+            (D, CONTROLLER, ARGS, r#""--allow-short-interlock-wait""#),
         ],
         absent: &[],
     },
@@ -186,6 +187,18 @@ pub(crate) const RENDERED: &[Case] = &[
                 r#""true""#,
             ),
         ],
+        absent: &[],
+    },
+    Case {
+        name: "the dependents that the webhook may watch with the interlock",
+        control_plane: KUBERNETES,
+        set: &[r#"dependents=[{"apiGroups": ["apps"], "resources": ["deployments"]}]"#, "interlock.registers=4"],
+        expected: &[(
+            "ClusterRole",
+            "depguard-webhook-dependents-of-release",
+            "/rules",
+            r#"[{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}]"#,
+        )],
         absent: &[],
     },
     Case {

@@ -42,6 +42,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("depguard-webhook/src/metrics", "help of metrics"),
     ("depguard-webhook/src/service/decision_log.rs", "what the log says"),
     ("depguard-webhook/src/service/denial_events", "what the log says"),
+    ("depguard-webhook/src/service/generations.rs", "what the log says"),
     ("depguard-webhook/src/traces", "what the log says"),
     ("depguard-webhook/src/server", "why it does not start, and what the log says"),
     ("depguard-webhook/src/coalesce/batcher/simulation.rs", "a test"),

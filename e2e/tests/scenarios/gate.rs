@@ -17,7 +17,7 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwe
 /// Time after which an API server gives the gate up, and refuses the request. No gate is closed for as long.
 const SECONDS: u64 = 30;
 
-/// Webhook for machines and VPCs that allows everything, and lets requests wait while it is closed.
+/// Webhook for machines and VPCs that lets some requests wait, refuses others, and allows all the rest.
 ///
 /// An API server asks all webhooks at once, and carries a request out only after all have answered.
 pub(crate) struct Gate {
@@ -29,6 +29,8 @@ pub(crate) struct Gate {
 struct State {
     /// Operation and object's name of the requests that wait.
     holds: Vec<(&'static str, String)>,
+    /// Operation and object's name of the requests that are refused.
+    refuses: Vec<(&'static str, String)>,
     /// Number of requests that wait.
     waiting: usize,
     /// Number of reviews so far.
@@ -67,7 +69,12 @@ impl Gate {
         self.state.send_modify(|state| state.holds.push((operation, name.to_owned())));
     }
 
-    /// Lets all requests pass.
+    /// Refuses requests of this operation on objects of this name.
+    pub(crate) fn refuse(&self, operation: &'static str, name: &str) {
+        self.state.send_modify(|state| state.refuses.push((operation, name.to_owned())));
+    }
+
+    /// Lets all requests pass that wait.
     pub(crate) fn open(&self) {
         self.state.send_modify(|state| state.holds.clear());
     }
@@ -115,10 +122,11 @@ async fn answer(state: &watch::Sender<State>, request: Request<Incoming>) -> Res
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let review = &review["request"];
     state.send_modify(|state| state.reviews += 1);
-    let is_held = |state: &State| {
-        state.holds.iter().any(|(operation, name)| review["operation"] == *operation && review["name"] == *name)
+    let is_in = |requests: &[(&'static str, String)]| {
+        requests.iter().any(|(operation, name)| review["operation"] == *operation && review["name"] == *name)
     };
-    let waits = is_held(&state.borrow());
+    let is_held = |state: &State| is_in(&state.holds);
+    let (waits, is_allowed) = (is_held(&state.borrow()), !is_in(&state.borrow().refuses));
     if waits {
         state.send_modify(|state| state.waiting += 1);
         // The sender lives as long as this request.
@@ -127,7 +135,7 @@ async fn answer(state: &watch::Sender<State>, request: Request<Incoming>) -> Res
     }
     let answer = json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "response": {"uid": review["uid"], "allowed": true},
+        "response": {"uid": review["uid"], "allowed": is_allowed},
     });
     Response::new(Full::new(Bytes::from(answer.to_string())))
 }

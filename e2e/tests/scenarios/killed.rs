@@ -10,8 +10,8 @@ use depguard_testbed::{Death, Life};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::pairs::{Held, Pairs, REGISTER, Side};
-use crate::races::{REGISTERS, delete, start_prepared};
+use crate::pairs::{Held, Pairs, Side};
+use crate::races::{REGISTERS, delete, register_path, start_prepared};
 
 /// Time for which marks are kept, longer than any request is held.
 const KEPT: Duration = Duration::from_secs(3);
@@ -139,7 +139,7 @@ impl Stage {
         let Pairs { world, cast, .. } = &self.pairs;
         let held = self.pairs.hold(&cast.consumer.api, names).await?;
         self.die_at(0, Death::Before);
-        world.own_cluster().delete(REGISTER).await?.ok()?;
+        world.own_cluster().delete(&register_path(world, 0).await?).await?.ok()?;
         self.next_controller(Some(Death::After)).await?;
         self.next_controller(Some(Death::Before)).await?;
         self.release(held, names).await?;

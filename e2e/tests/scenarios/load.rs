@@ -2,16 +2,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::time::Duration;
 
 use depguard_e2e::{Cast, Outcome, Reply, World, ensure, eventually};
 use futures::future::try_join_all;
 
-use crate::races::machine;
+use crate::races::{Tally, head_start, machine, one_pair};
 
 /// Number of VPCs that a machine refers to all the time. Each has a client that deletes it again and again.
 const REFERENCED: usize = 4;
 /// Number of clients that create a VPC and a machine and delete both, and of clients that create machines without a VPC.
 const CLIENTS: usize = 2;
+/// Number of clients that race a creation and a deletion.
+const RACING: usize = 4;
 /// Decisions of each kind that must come before a state of an upgrade has been seen.
 const SEEN: usize = 5;
 
@@ -39,12 +42,15 @@ pub(crate) struct Load<'w> {
     rounds: Cell<usize>,
     /// Requests that were carried out and must not be: the first ones, in words.
     wrong: RefCell<Vec<String>>,
+    /// Number of clients that race a creation and a deletion, and their results.
+    racing: usize,
+    pairs: RefCell<Tally>,
     is_stopped: Cell<bool>,
 }
 
 impl fmt::Display for Load<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { referenced, missing, free, rounds, wrong, .. } = self;
+        let Self { referenced, missing, free, rounds, wrong, racing, pairs, .. } = self;
         write!(
             f,
             "{} deletions of referenced VPCs: {} refused, {} put off; {} machines without their VPC: {} refused, {} \
@@ -59,7 +65,8 @@ impl fmt::Display for Load<'_> {
             free.requests.get(),
             free.put_off.get(),
             wrong.borrow().len(),
-        )
+        )?;
+        if *racing > 0 { write!(f, "; {}", pairs.borrow()) } else { Ok(()) }
     }
 }
 
@@ -85,11 +92,21 @@ impl<'w> Load<'w> {
     pub(crate) async fn new(world: &'w World, cast: &'w Cast) -> Outcome<Load<'w>> {
         for name in (0..REFERENCED).map(referenced) {
             cast.consumer.create_target(&cast.vpc, &name).await?;
-            cast.consumer.create_dependent(&cast.vm, &name, &name).await?;
+            // A version that interlocks puts references off until its registers are open.
+            eventually("a machine refers to the VPC", world.patience(), async || {
+                cast.consumer.create_dependent(&cast.vm, &name, &name).await
+            })
+            .await?;
         }
         let [missing, free, deletions] = [(); 3].map(|()| Answers::default());
         let (rounds, wrong, is_stopped) = (Cell::default(), RefCell::default(), Cell::new(false));
-        Ok(Load { world, cast, referenced: deletions, missing, free, rounds, wrong, is_stopped })
+        let pairs = RefCell::default();
+        Ok(Load { world, cast, referenced: deletions, missing, free, rounds, wrong, racing: 0, pairs, is_stopped })
+    }
+
+    /// Has clients race creations and deletions, too. No pair may leave a machine without its VPC.
+    pub(crate) fn racing(self) -> Self {
+        Load { racing: RACING, ..self }
     }
 
     /// Sends requests until [`Load::stop`].
@@ -97,7 +114,11 @@ impl<'w> Load<'w> {
         let deletions = try_join_all((0..REFERENCED).map(|number| self.delete_referenced(number)));
         let lives = try_join_all((0..CLIENTS).map(|client| self.create_and_delete(client)));
         let missing = try_join_all((0..CLIENTS).map(|client| self.create_without_target(client)));
-        futures::try_join!(deletions, lives, missing).map(drop)
+        let races = async {
+            let head_start = head_start(self.cast, &self.cast.consumer.api, "pair").await?;
+            try_join_all((0..self.racing).map(|client| self.race(client, head_start))).await
+        };
+        futures::try_join!(deletions, lives, missing, races).map(drop)
     }
 
     /// Ends all requests, each after its answer.
@@ -109,9 +130,19 @@ impl<'w> Load<'w> {
     /// requests of each other kind.
     pub(crate) async fn goes_on(&self, when: &str, all_pass: bool) -> Outcome {
         let seen = || [self.referenced.refused.get(), self.missing.refused.get(), self.rounds.get()];
+        self.until_more(&format!("requests are decided {when}"), seen, if all_pass { 3 } else { 1 }).await
+    }
+
+    /// Waits until some more requests of each kind that a rule is about were put off.
+    pub(crate) async fn is_put_off(&self, when: &str) -> Outcome {
+        let seen = || [&self.referenced, &self.missing, &self.free].map(|answers| answers.put_off.get());
+        self.until_more(&format!("requests are put off {when}"), seen, 3).await
+    }
+
+    /// Waits until the first `needed` counts have grown.
+    async fn until_more(&self, what: &str, seen: impl Fn() -> [usize; 3], needed: usize) -> Outcome {
         let before = seen();
-        let needed = if all_pass { 3 } else { 1 };
-        eventually(&format!("requests are decided {when}"), self.world.patience(), async || {
+        eventually(what, self.world.patience(), async || {
             let enough = before.iter().zip(seen()).take(needed).all(|(before, now)| now >= before + SEEN);
             ensure(enough, || format!("{before:?} became {:?}: {self}", seen()))
         })
@@ -173,6 +204,22 @@ impl<'w> Load<'w> {
                 }
             }
             add_one(&self.rounds);
+        }
+        Ok(())
+    }
+
+    async fn race(&self, client: usize, head_start: Duration) -> Outcome {
+        for round in 0.. {
+            if self.is_stopped.get() {
+                break;
+            }
+            let name = format!("pair-{client}-{round}");
+            let pair = one_pair(self.cast, &self.cast.consumer.api, name.clone(), round, head_start).await?;
+            self.pairs.borrow_mut().take(&pair);
+            if pair.is_dangling {
+                self.wrong.borrow_mut().push(format!("{name} refers to nothing ({:?})", pair.statuses));
+                return Ok(());
+            }
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! The scenarios; each runs on every ring where it makes sense.
 
 mod api_servers;
+mod attacks;
 mod beside;
 mod binaries;
 mod checked;
 mod cycles;
 mod deletion;
+mod doors;
 mod election;
 mod enforced;
 mod events;
@@ -27,6 +29,7 @@ mod missing;
 mod newer;
 mod old_rights;
 mod options;
+mod owned;
 mod owners;
 mod pairs;
 mod policy;
@@ -93,14 +96,52 @@ fn main() {
             .on_kubernetes()
             .on_real_servers()
             .interlocked_by(4),
+        Scenario::new("the creation of a name that is taken leaves no mark", races::taken_names)
+            .without_control()
+            .interlocked_by(4),
         Scenario::new("no request waits for the marks of requests that are over", races::nobody_waits_for_old_marks)
             .without_control()
             .interlocked_by(5)
             .on_shards_too(),
+        Scenario::new("a target waits for no dependent that came and went", races::gone_at_once)
+            .without_control()
+            .interlocked_by(5)
+            .on_shards_too(),
+        Scenario::new("creations that a quota refuses keep no deletion out", attacks::creations)
+            .without_control()
+            .on_kubernetes()
+            .interlocked_by(4),
+        Scenario::new("deletions that somebody else refuses keep no creation out", attacks::deletions)
+            .without_control()
+            .on_kubernetes()
+            .interlocked_by(4),
+        Scenario::new("a dependent that loses its owner while the owner is deleted never dangles", owned::lets_go)
+            .without_control()
+            .on_kubernetes()
+            .tears_down()
+            .interlocked_by(4)
+            .lasting(races::limit()),
+        Scenario::new("a dependent that gets a second owner while the first is deleted never dangles", owned::joins)
+            .without_control()
+            .on_kubernetes()
+            .tears_down()
+            .interlocked_by(4)
+            .lasting(races::limit()),
+        Scenario::new("a dependent of two owners that comes while one is deleted never dangles", owned::comes)
+            .without_control()
+            .on_kubernetes()
+            .tears_down()
+            .interlocked_by(4)
+            .lasting(races::limit()),
         Scenario::new("a killed webhook lets nothing dangle and nothing wait for good", races::crashes)
             .without_control()
             .on_kubernetes()
             .interlocked_by(6),
+        Scenario::new("replicas without registers let nothing dangle", races::without_registers)
+            .without_control()
+            .on_kubernetes()
+            .lasting(races::limit())
+            .interlocked_by(4),
         Scenario::new("killed at any write of a register, the webhook lets nothing dangle", killed::webhook)
             .without_control()
             .on_kubernetes()
@@ -239,6 +280,20 @@ fn main() {
         Scenario::new("a Pod that is referred to is not evicted", eviction::refused).on_kubernetes(),
         Scenario::new("a drain waits for what refers to a Pod", eviction::drained).on_kubernetes().on_real_servers(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
+        Scenario::new("each subresource that makes a reference is reviewed", doors::watched).on_kubernetes().alone(),
+        Scenario::new(
+            "a webhook that is down stops neither the scheduler nor the end of a namespace",
+            doors::never_shut,
+        )
+        .without_control()
+        .on_kubernetes()
+        .on_real_servers()
+        .alone(),
+        Scenario::new("no subresource changes what the table of subresources lacks", doors::all_known)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .alone(),
         Scenario::new("the API server has all that the rules about Kubernetes' own kinds name", local::fits_kubernetes)
             .on_kubernetes()
             .on_real_servers()
@@ -273,6 +328,12 @@ fn main() {
             .on_kubernetes()
             .lasting(10),
         Scenario::new("an upgrade begins to interlock, and its rollback ends it", upgrade::to_the_interlock)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .interlocked_by(upgrade::REGISTERS)
+            .lasting(10),
+        Scenario::new("an upgrade gives registers a key, and its rollback takes it away", upgrade::to_the_key)
             .without_control()
             .on_kubernetes()
             .on_real_servers()

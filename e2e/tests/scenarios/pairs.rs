@@ -8,10 +8,7 @@ use futures::future::try_join_all;
 use tokio::task::JoinHandle;
 
 use crate::gate::Gate;
-use crate::races::{REGISTERS, create, delete, machine};
-
-/// Path of the only register.
-pub(crate) const REGISTER: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/referenceregisters/bucket-0-of-1";
+use crate::races::{REGISTERS, create, delete, machine, register_path};
 
 /// One of the two requests that race.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +84,7 @@ impl Pairs {
         });
         self.gate.until_held(2, &self.world).await?;
         eventually("both requests have marks", self.world.patience(), async || {
-            let register = self.world.own_cluster().get(REGISTER).await?.ok()?;
+            let register = self.world.own_cluster().get(&register_path(&self.world, 0).await?).await?.ok()?;
             let is_marked = |name: &str, mark: &str| {
                 let mut targets = register["spec"]["targets"].as_array().into_iter().flatten();
                 targets.any(|target| target["target"]["name"] == name && target.get(mark).is_some())

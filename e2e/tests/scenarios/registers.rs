@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use depguard_e2e::rules::register_key;
 use depguard_e2e::{Api, Depguard, Outcome, Reply, Stop, World, ensure, eventually};
 use serde_json::{Value, json};
 
-use crate::races::{REGISTERS, interlocked};
+use crate::races::{REGISTERS, interlocked, register_path};
 
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const NAMESPACE: &str = "depguard-system";
@@ -32,6 +33,9 @@ pub(crate) async fn until_uninstalled(world: Arc<World>) -> Outcome {
     cast.consumer.until_protected(&world, &cast.vpc, "a").await?;
     depguard.kill_webhook();
     depguard.uninstall().await?;
+    ensure(world.own_cluster().get(&register_key()).await?.is_gone(), || {
+        "the key of the registers is left".to_owned()
+    })?;
     let left = world.own_cluster().get(REGISTERS).await?.ok()?;
     ensure(left["items"].as_array().is_some_and(Vec::is_empty), || format!("registers are left: {left}"))
 }
@@ -57,7 +61,7 @@ pub(crate) async fn kept_from_others(world: Arc<World>) -> Outcome {
 }
 
 async fn only_depguard_writes(world: &World, own: &Api) -> Outcome {
-    let path = &format!("{REGISTERS}/bucket-0-of-4");
+    let path = &eventually("a register is made", world.patience(), async || register_path(world, 0).await).await?;
     let register = async || -> Outcome<Value> {
         eventually("the controller makes registers, and opens them", world.patience(), async || {
             let found = own.get(path).await?.ok()?;

@@ -34,6 +34,8 @@ const INTERLOCK_WAIT: u16 = 35;
 enum Addition {
     Nothing,
     Interlock,
+    /// Both interlock references, the older one by registers without a key.
+    Key,
 }
 
 /// Both versions only check references.
@@ -46,32 +48,61 @@ pub(crate) async fn to_the_interlock(world: Arc<World>) -> Outcome {
     in_each_order(&world, Addition::Interlock).await
 }
 
+/// Both versions interlock references, by registers of their own.
+pub(crate) async fn to_the_key(world: Arc<World>) -> Outcome {
+    in_each_order(&world, Addition::Key).await
+}
+
 async fn in_each_order(world: &Arc<World>, addition: Addition) -> Outcome {
-    let old = Version::new("old", other_version()?, &[])?;
     let registers = [format!("--reference-registers={REGISTERS}")];
-    let flags = if addition == Addition::Interlock { &registers[..] } else { &[] };
-    let new = Version::new("new", Programs::of_this_version()?, flags)?.keeping_marks_for(INTERLOCK_WAIT);
+    let flags = |interlocks: bool| if interlocks { &registers[..] } else { &[] };
+    let mut old = Version::new("old", other_version()?, flags(addition == Addition::Key))?;
+    if addition == Addition::Key {
+        old = old.keeping_marks_for(INTERLOCK_WAIT);
+    }
+    let new = Version::new("new", Programs::of_this_version()?, flags(addition != Addition::Nothing))?;
+    let new = new.keeping_marks_for(INTERLOCK_WAIT).allowing_a_short_wait();
     let cast = world.cast().await?;
     world.add_rule(&cast.compute, &interlocked(&cast)).await?;
     let mut installation = Installation::start(world, &old).await?;
     world.condition(&cast.compute, "machines", "Enforced", "True").await?;
     cast.consumer.until_checked(world, &cast.vm, json!({"vpcRef": {"name": "nowhere"}})).await?;
     let load = Load::new(world, &cast).await?;
+    // From one version that interlocks to another, no pair may pass between them.
+    let load = if addition == Addition::Key { load.racing() } else { load };
     cast.consumer.until_protected(world, &cast.vpc, "referenced-0").await?;
     let steps = async {
         let mut changes = 0;
-        for order in ORDERS {
-            for (from, to) in [(&old, &new), (&new, &old)] {
+        let (mut controller, mut webhook) = (old.name, old.name);
+        // An upgrade that interlocks begins with the rights, which the controller needs for the key, and a rollback ends
+        // with them.
+        let orders = if addition == Addition::Nothing { &ORDERS[..] } else { &ORDERS[..2] };
+        for order in orders {
+            let mut back = *order;
+            if addition != Addition::Nothing {
+                back.reverse();
+            }
+            for (from, to, order) in [(&old, &new, *order), (&new, &old, back)] {
                 for (number, part) in (1..).zip(order) {
                     let when = format!("{part:?} became {}, in the order {order:?}", to.name);
                     // A webhook that interlocks puts references off until the controller has opened all registers.
                     let all_pass = addition == Addition::Nothing || number == order.len();
                     let mixed = async || load.goes_on(&format!("while {when}"), all_pass).await;
                     installation.change(part, from, to, mixed).await?;
-                    if part == Controller && addition == Addition::Interlock {
-                        until_told(world, &cast, to.name == new.name).await?;
+                    match part {
+                        Controller => controller = to.name,
+                        Webhook => webhook = to.name,
+                        Manifests => {}
                     }
-                    load.goes_on(&format!("after {when}"), all_pass).await?;
+                    if part == Controller && addition != Addition::Nothing {
+                        until_told(world, &cast, to.name == new.name || addition == Addition::Key).await?;
+                    }
+                    // The older webhook answers no path that names registers.
+                    if addition != Addition::Nothing && (controller, webhook) == (new.name, old.name) {
+                        load.is_put_off(&format!("after {when}")).await?;
+                    } else {
+                        load.goes_on(&format!("after {when}"), all_pass).await?;
+                    }
                     load.check()?;
                     changes += 1;
                 }

@@ -1,5 +1,7 @@
 //! Kinds and the names that people use for them.
 
+use std::collections::BTreeMap;
+
 use depguard_core::model::{GroupResource, Resource, Version};
 use depguard_core::{Group, GroupVersionResource};
 use serde_json::Value;
@@ -71,6 +73,12 @@ impl Kinds {
     /// Returns the kind of that group and resource, in its preferred version.
     pub(crate) fn of(&self, kind: &GroupResource) -> Option<&KindInfo> {
         self.known.iter().find(|known| known.gvr.group == kind.group && known.gvr.resource == kind.resource)
+    }
+
+    /// Returns the kind by which each served version serves that group and resource.
+    pub(crate) fn served(&self, kind: &GroupResource) -> BTreeMap<String, Option<String>> {
+        let own = self.known.iter().filter(|known| known.gvr.group_resource() == *kind);
+        own.map(|known| (known.gvr.version.to_string(), Some(known.kind.clone()))).collect()
     }
 
     /// Returns the kind of an object with this `apiVersion` and `kind`.

@@ -260,6 +260,10 @@ impl Manifests {
             self.unread.extend(self.doubt(&known, ends));
         }
         self.kinds.learn(known.clone());
+        // Whoever has the object serves its version, too.
+        let version = api_version.rsplit('/').next().and_then(|version| Version::parse(version).ok());
+        let gvr = version.map(|version| GroupVersionResource { version, ..known.gvr.clone() });
+        gvr.into_iter().for_each(|gvr| self.kinds.learn(KindInfo { gvr, ..known.clone() }));
         // The kind may come from a rule, which doesn't say the scope.
         let namespaced = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
         Some(Place { gvr: Arc::new(known.gvr), namespaced })

@@ -35,6 +35,8 @@ pub(crate) struct Served {
     pub(crate) versions: BTreeMap<Version, BTreeSet<String>>,
     /// True if the objects of the kind are in namespaces.
     pub(crate) namespaced: bool,
+    /// The kind; empty while nothing tells it.
+    pub(crate) kind: String,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -81,13 +83,17 @@ impl OfflineServer {
 
     fn serve_kind(&mut self, kind: &KindInfo, fields: BTreeSet<String>) {
         let versions = [(kind.gvr.version.clone(), fields)].into();
-        self.serve(kind.gvr.group_resource(), Served { versions, namespaced: kind.namespaced == Some(true) });
+        let (namespaced, named) = (kind.namespaced == Some(true), kind.kind.clone());
+        self.serve(kind.gvr.group_resource(), Served { versions, namespaced, kind: named });
     }
 
     /// Serves a kind. Its earlier versions, fields and objects stay.
     pub(crate) fn serve(&mut self, kind: GroupResource, served: Served) {
         let known = &mut self.kinds.entry(kind).or_default().served;
         known.namespaced |= served.namespaced;
+        if known.kind.is_empty() {
+            known.kind = served.kind;
+        }
         for (version, fields) in served.versions {
             known.versions.entry(version).or_default().extend(fields);
         }
@@ -192,7 +198,9 @@ impl OfflineServer {
     fn version(&self, group: &str, version: &str) -> Reply {
         let kinds = self.of_group(group).filter(|(_, kind)| kind.served.versions.contains_key(version));
         let resources: Vec<_> = kinds
-            .map(|(name, kind)| json!({"name": name.resource.as_str(), "namespaced": kind.served.namespaced}))
+            .map(|(name, kind)| {
+                json!({"name": name.resource.as_str(), "kind": kind.served.kind, "namespaced": kind.served.namespaced})
+            })
             .collect();
         if resources.is_empty() {
             return Reply::no_page();

@@ -173,7 +173,7 @@ impl Scan {
             plan::retain_leading_to(&mut scan.edges, known.iter().map(|(kind, _)| kind.gvr.group_resource()));
         }
         read::all(&mut scan, source, scope, known, terminal).await?;
-        resolve::all(&mut scan, scope)?;
+        resolve::all(&mut scan, source.kinds().await?, scope)?;
         scan.coverage = Coverage::new(&scan, &ends, source, rules, scope).await?;
         if let Some(selection) = scope.selection {
             scan.select(selection, source, scope.namespace, terminal).await?;

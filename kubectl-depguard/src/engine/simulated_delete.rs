@@ -148,6 +148,9 @@ fn review(
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "1", "operation": operation, "object": object, "oldObject": old_object,
         "name": metadata("name"), "namespace": metadata("namespace"),
+        // As `kubectl delete` asks; writes have no such option.
+        "options": {"propagationPolicy": (operation == "DELETE").then_some("Background")},
+        "kind": given.get("kind").map(|kind| json!({"kind": kind})),
         "resource": {
             "group": gvr.group.as_str(), "version": gvr.version.as_str(), "resource": gvr.resource.as_str(),
         },

@@ -26,7 +26,7 @@ fn a_revision_is_of_one_configuration() {
             "metadata": {
                 "name": "dependency-controller",
                 "labels": {"app.kubernetes.io/managed-by": "depguard"},
-                "annotations": {"dependencies.opendefense.cloud/configuration-revision": "3"},
+                "annotations": {"dependencies.opendefense.cloud/configuration-revision": "4"},
             },
             "webhooks": [{
                 "name": "dependency-controller.dependencies.opendefense.cloud", "clientConfig": clients.fail,

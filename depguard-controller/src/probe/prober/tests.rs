@@ -6,7 +6,7 @@ use depguard_kcp::{ConnectOptions, Connection};
 use serde_json::json;
 
 use super::*;
-use crate::probe::result::ExpectedRule;
+use crate::probe::result::{ExpectedRule, WEBHOOK_UNKNOWN, WEBHOOK_UNREACHABLE};
 
 /// Returns an endpoint at which no API server listens.
 async fn nowhere() -> Endpoint {
@@ -71,7 +71,7 @@ async fn a_series_of_probes_is_broken_by_each_probe_that_finds_something_else() 
     let (mut series, mut since) = (Series::new(), Vec::new());
     let in_force = |registers| {
         let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(of_an_older_webhook()).interlocked_by(registers))]);
-        ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(loaded))]), ..ProbeResult::default() }
+        ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(vec![loaded]))]), ..ProbeResult::default() }
     };
     let away = ProbeResult::of_problem(Finding::no(NOT_DISPATCHED, "away"));
     for (second, result) in [
@@ -98,7 +98,8 @@ async fn a_rule_that_was_made_again_begins_a_series_of_its_own() {
     let key = ConfigurationKey::new(None, Side::Targets);
     let begun = Instant::now();
     let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(of_an_older_webhook()).interlocked_by(4))]);
-    let result = ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(loaded))]), ..ProbeResult::default() };
+    let result =
+        ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(vec![loaded]))]), ..ProbeResult::default() };
     let (mut series, mut since) = (Series::new(), Vec::new());
     // Both have generation 1, and this webhook tells no UID.
     for (second, uid) in [(0, "1"), (1, "1"), (2, "2"), (3, "2")] {
@@ -108,4 +109,56 @@ async fn a_rule_that_was_made_again_begins_a_series_of_its_own() {
         since.push(found[&key].steady.get(&rule).map(|(_, since)| (*since - begun).as_secs()));
     }
     assert_eq!(since, [Some(0), Some(0), Some(2), Some(2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_goes_on_over_a_silence_that_is_short() {
+    let jobs = jobs(&nowhere().await, "a");
+    let (rule, key) = (RuleKey { cluster: None, name: "a".to_owned() }, ConfigurationKey::new(None, Side::Targets));
+    let begun = Instant::now();
+    let loaded = |registers| {
+        let rule = BTreeMap::from([(rule.clone(), LoadedRule::new(of_an_older_webhook()).interlocked_by(registers))]);
+        ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(vec![rule]))]), ..ProbeResult::default() }
+    };
+    let late = || Some(ProbeResult::of_problem(Finding::unknown(NOT_ASKED, "the API server did not answer in time")));
+    let unreachable = || {
+        let why = Err(Finding::no(WEBHOOK_UNREACHABLE, "timed out"));
+        Some(ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, why)]), ..ProbeResult::default() })
+    };
+    let (mut series, mut since) = (Series::new(), Vec::new());
+    for (second, result) in [
+        (0, Some(loaded(4))),
+        (10, late()),
+        // The controller did not know if it may write, and asked nobody.
+        (15, None),
+        (20, unreachable()),
+        (29, Some(loaded(4))),
+        // 30 s later nobody knows what the webhook did meanwhile.
+        (58, unreachable()),
+        (59, late()),
+        (60, Some(loaded(4))),
+        // An answer that tells of something else is no silence.
+        (61, Some(ProbeResult::of_problem(Finding::unknown(WEBHOOK_UNKNOWN, "an older version")))),
+        (62, Some(loaded(4))),
+    ] {
+        let now = begun + Duration::from_secs(second);
+        let found = result.map(|result| (key.clone(), Arc::new(result)));
+        let jobs = if found.is_some() { jobs.clone() } else { Jobs::new() };
+        let mut found = ProbeResults::from_iter(found);
+        series = steady(&jobs, &mut found, &series, now);
+        let steady = found.get(&key).and_then(|result| result.steady.get(&rule).cloned());
+        since.push(steady.map(|(_, since)| (since - begun).as_secs()));
+    }
+    let first = Some(0);
+    assert_eq!(since, [first, first, None, first, first, first, None, Some(60), None, Some(62)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_controllers_turn_ends_each_series_and_a_doubt_ends_none() {
+    let (_prober, mut handle) = prober(Duration::from_secs(60));
+    let mut work = handle.work.subscribe();
+    for (takes_over, handovers) in [(false, 0), (true, 1), (false, 1), (true, 2)] {
+        handle.stop(takes_over);
+        assert_eq!(latest(&mut work).handovers, handovers);
+    }
 }

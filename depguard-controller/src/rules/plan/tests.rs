@@ -318,7 +318,8 @@ fn rules_that_cannot_be_used_have_their_dependents_reviewed() {
     let key = ConfigurationKey::new(Some(cluster("compute")), Side::Dependents);
     let Some(ConfigurationPlan::Do { desired: Some(desired), .. }) = alone.get(&key) else { panic!("{alone:?}") };
     assert_eq!(desired["webhooks"][0]["rules"][0]["apiVersions"], json!(["*"]));
-    assert_eq!(desired["webhooks"][0].get("matchConditions"), None);
+    let conditions = desired["webhooks"][0]["matchConditions"].as_array().unwrap();
+    assert_eq!(conditions.iter().map(|condition| &condition["name"]).collect::<Vec<_>>(), ["not-being-deleted"]);
     let input = PlanInput { further, ..input(&[], &bindings, &[]) };
     assert_eq!(plan(&input).configurations.get(&key), alone.get(&key));
 }

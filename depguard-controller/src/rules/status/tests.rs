@@ -24,6 +24,7 @@ use crate::probe::result::{ExpectedRules, ProbeResult};
 use crate::rules::named_kinds::kind_keys;
 use crate::rules::plan::plan;
 use crate::rules::written_rule::WrittenRule;
+use crate::runtime::client_config::Clients;
 use crate::schema::kind_facts::{KindFacts, KindState};
 use crate::schema::kind_reader::KindKey;
 use crate::schema::openapi::Schema;
@@ -50,6 +51,7 @@ struct Setting {
     interlock: Option<InterlockView>,
     /// Number of registers that the webhook of each side reports, and since when.
     registers: BTreeMap<Side, (u16, Instant)>,
+    own_namespace: Option<String>,
 }
 
 impl Setting {
@@ -70,6 +72,7 @@ impl Setting {
             too_many: false,
             interlock: None,
             registers: BTreeMap::new(),
+            own_namespace: None,
         }
     }
 
@@ -111,7 +114,7 @@ impl Setting {
             },
             rule_grants: RuleGrants::read(self.exports.iter().flatten(), &self.bindings).looked_up(&self.found()),
             lookups: self.lookups.clone(),
-            clients: clients(),
+            clients: Clients { own_namespace: self.own_namespace.clone(), ..clients() },
         };
         let plan = plan(&input);
         let of_dependents = |key: &ConfigurationKey| key.side == Side::Dependents;
@@ -149,16 +152,16 @@ impl Setting {
 /// Returns a result in which the webhook has loaded these rules, and interlocks by so many registers since a time.
 fn in_force(rules: &ExpectedRules, registers: Option<&(u16, Instant)>) -> ProbeResult {
     let mut loaded =
-        BTreeMap::from([FailurePolicy::Fail, FailurePolicy::Ignore].map(|policy| (policy, Ok(BTreeMap::new()))));
+        BTreeMap::from([FailurePolicy::Fail, FailurePolicy::Ignore].map(|policy| (policy, Ok(vec![BTreeMap::new()]))));
     let mut steady = BTreeMap::new();
     for (key, expected) in rules {
         let number = registers.map_or(0, |(registers, _)| *registers);
         let rule = LoadedRule::new(expected.version.clone()).interlocked_by(number);
-        if let Some(Ok(loaded)) = loaded.get_mut(&expected.policy) {
-            loaded.insert(key.clone(), rule.clone());
+        if let Some(Ok(replicas)) = loaded.get_mut(&expected.policy) {
+            replicas[0].insert(key.clone(), rule.clone());
         }
         if let Some((_, since)) = registers {
-            steady.insert(key.clone(), (rule, *since));
+            steady.insert(key.clone(), (vec![rule], *since));
         }
     }
     ProbeResult { loaded, steady, ..ProbeResult::default() }

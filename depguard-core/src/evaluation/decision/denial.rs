@@ -61,6 +61,8 @@ pub enum Reason {
         /// The problems, with advice.
         problems: Vec<Unresolved>,
     },
+    /// Another object has the name of the object to create, so the API server would not store it.
+    NameTaken,
     /// The rules are not loaded yet.
     NotReady {
         /// The missing part.
@@ -84,6 +86,9 @@ impl Denial {
         let change = subject.map_or(Change::Deletion, |subject| subject.change);
         let subject = subject.map(|subject| format!("cannot {} {subject}: ", change.verb())).unwrap_or_default();
         match &self.reason {
+            Reason::NameTaken => self.subject.as_ref().map_or_else(String::new, |Subject { kind, name, change: _ }| {
+                format!("{kind} \"{name}\" already exists")
+            }),
             Reason::NotReady { missing } if missing.is_empty() => {
                 "dependency webhook not yet initialized, retry later".to_owned()
             }
@@ -133,6 +138,7 @@ impl Denial {
                 causes.add_problems(problems);
             }
             Reason::Undecided { problems } => causes.add_problems(problems),
+            Reason::NameTaken => {}
             Reason::NotReady { missing } => causes.add(Cause::RulesNotLoaded, missing, ""),
         }
         causes
@@ -149,6 +155,10 @@ impl Denial {
                 details.insert(key.to_owned(), value);
             }
         }
+        if let (Reason::NameTaken, Some(status)) = (&self.reason, status.as_object_mut()) {
+            let answer = [("code", json!(409)), ("reason", json!("AlreadyExists"))];
+            status.extend(answer.map(|(key, value)| (key.to_owned(), value)));
+        }
         status
     }
 }
@@ -159,6 +169,7 @@ impl Reason {
         match self {
             Self::Referenced { problems, unread, .. } => problems.iter().chain(unread).cloned().collect(),
             Self::MissingTargets { problems, .. } | Self::Undecided { problems } => problems.clone(),
+            Self::NameTaken => Vec::new(),
             Self::NotReady { missing } => vec![Unresolved::new(Cause::RulesNotLoaded, missing)],
         }
     }
@@ -168,6 +179,7 @@ impl Reason {
             Self::Referenced { .. } => "referenced",
             Self::MissingTargets { .. } => "missing-targets",
             Self::Undecided { .. } => "undecided",
+            Self::NameTaken => "name-taken",
             Self::NotReady { .. } => "not-ready",
         }
     }

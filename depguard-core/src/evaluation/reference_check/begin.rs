@@ -1,5 +1,6 @@
 //! Beginning of a check: the constraints that a review meets, and the references that begin to count.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ReferenceCheck;
@@ -9,34 +10,44 @@ use crate::applicability::edges::BoundKinds;
 use crate::evaluation::begin::Context;
 use crate::evaluation::decision::{AllowReason, Change, Decision, Diagnostics, Sender, Subject};
 use crate::evaluation::{Evaluation, State};
+use crate::model::control_plane::ControlPlane;
 use crate::protocol::admission_review::{Operation, unreadable_review};
 use crate::protocol::deletion_target::{cluster_of, is_stored_name};
 use crate::protocol::object_review::ObjectReview;
 use crate::protocol::query_queue::QueryQueue;
+use crate::protocol::reviewed_object::ReviewedObject;
+use crate::protocol::subresource::Subresource;
 use crate::rule::reference_constraint::{ConstraintState, ReferenceConstraint};
 use crate::rule::set::RuleSet;
-
-/// Subresources whose reviews hold the whole object.
-const WHOLE_OBJECT: [&str; 2] = ["status", "ephemeralcontainers"];
 
 impl RuleSet {
     /// Begins to decide a creation or an update by the rules with `onMissing`: each reference that begins to count must
     /// mean an object that is there. Each other request is allowed.
+    ///
+    /// The binding of a Pod to a node changes the Pod, which is read first.
     ///
     /// Nothing is asked of an object that is being deleted, of references that the object held before, and of an object
     /// that names itself. The paths of a rule hold for one version of the dependents, so only the rules for the version
     /// of the review count.
     pub fn evaluate_references(&self, review: &ObjectReview<'_>, context: &Context<'_>) -> Evaluation {
         let about = review.review();
+        let binds_pod = about.is_binding() && self.control_plane() == ControlPlane::Kubernetes;
+        let resource = if binds_pod { "pods" } else { about.resource() };
+        let constraints = self.constraints_of(about.group(), resource);
+        let dependent = constraints.first().map(|constraint| &constraint.dependent);
+        let holds_object = |name| {
+            let mut subresources = dependent.into_iter().flat_map(Subresource::from_kind);
+            name != Subresource::BINDING && subresources.any(|subresource| subresource.name == name)
+        };
         let change = match (about.operation(), about.sub_resource()) {
+            _ if binds_pod => Change::Update,
             (Operation::Create, None) => Change::Creation,
             (Operation::Update, None) => Change::Update,
-            (Operation::Update, Some(sub)) if WHOLE_OBJECT.contains(&sub) => Change::Update,
+            (Operation::Update, Some(name)) if holds_object(name) => Change::Update,
             _ => return Evaluation::settled(Decision::allow(AllowReason::NotAChange)),
         };
         let reads = |constraint: &ReferenceConstraint| about.version().is_none_or(|version| constraint.reads(version));
-        let constraints = self.constraints_of(about.group(), about.resource()).iter();
-        let constraints = constraints.filter(|constraint| {
+        let constraints = constraints.iter().filter(|constraint| {
             let is_withdrawn = context.provider_withdrew && constraint.dependent_export.is_some();
             constraint.failure_policy == context.failure_policy && reads(constraint) && !is_withdrawn
         });
@@ -45,7 +56,7 @@ impl RuleSet {
             return Evaluation::settled(Decision::allow(AllowReason::NoRule));
         };
         let subject = Subject { kind: first.dependent.clone(), name: "?".to_owned(), change };
-        self.begin_check(review, context, subject, &constraints)
+        self.begin_check(review, context, subject, &constraints, binds_pod)
     }
 
     fn begin_check(
@@ -54,6 +65,7 @@ impl RuleSet {
         context: &Context<'_>,
         subject: Subject,
         constraints: &[&Arc<ReferenceConstraint>],
+        binds_pod: bool,
     ) -> Evaluation {
         let control_plane = self.control_plane();
         let cluster = cluster_of(control_plane, review.review().cluster());
@@ -72,9 +84,12 @@ impl RuleSet {
             graph: Arc::clone(self.constraint_graph()),
             kinds,
             constraints: ends.map(|ends| (ends, NewReferences::default())).collect(),
+            pod_binding: None,
             bindings: None,
+            exemption: None,
             applies: false,
             targets: Vec::new(),
+            served: BTreeMap::new(),
             problems: Vec::new(),
             queries: QueryQueue::new(),
         };
@@ -103,23 +118,42 @@ impl RuleSet {
         }
         check.subject.name = name.to_owned();
         check.diagnostics.subject = Some(check.subject.clone());
-        let Some(holder) = Holder::read(object, &metadata, name) else {
-            return unreadable(check, "its object's owners are no list");
+        let begun = if binds_pod {
+            check.begin_binding(review, object)
+        } else {
+            let old_object = review.old_object().filter(|_| check.subject.change == Change::Update);
+            check.begin_object(object, &metadata, old_object)
         };
-        let old_object = review.old_object().filter(|_| check.subject.change == Change::Update);
-        for (ends, references) in &mut check.constraints {
-            match NewReferences::read(ends.constraint.edges(), &holder, object, old_object) {
-                Ok(read) => *references = read,
-                Err(error) => return unreadable(check, &format!("its object is {error}")),
-            }
+        if let Err(why) = begun {
+            return unreadable(check, &why);
         }
-        check.holder = holder;
-        let is_invalid = |ends: &ConstraintEnds| matches!(ends.constraint.state, ConstraintState::Invalid(..));
-        check.constraints.retain(|(ends, references)| is_invalid(ends) || !references.is_empty());
-        if check.constraints.is_empty() {
-            return Evaluation::settled(Decision::allow(AllowReason::NoNewReference));
-        }
-        check.begin_reads();
         Evaluation(State::Checking(Box::new(check)))
+    }
+}
+
+impl ReferenceCheck {
+    /// Reads the references that begin to count in this state of the object, and begins the reads about them. An error is
+    /// the end of a sentence.
+    pub(super) fn begin_object(
+        &mut self,
+        object: &str,
+        metadata: &ReviewedObject<'_>,
+        old_object: Option<&str>,
+    ) -> Result<(), String> {
+        let holder = Holder::read(object, old_object, metadata, &self.subject.name);
+        let holder = holder.ok_or("its object's owners are no list")?;
+        for (ends, references) in &mut self.constraints {
+            *references = NewReferences::read(ends.constraint.edges(), &holder, object, old_object)
+                .map_err(|error| format!("its object is {error}"))?;
+        }
+        self.holder = holder;
+        let is_invalid = |ends: &ConstraintEnds| matches!(ends.constraint.state, ConstraintState::Invalid(..));
+        self.constraints.retain(|(ends, references)| is_invalid(ends) || !references.is_empty());
+        if self.constraints.is_empty() {
+            self.exemption = Some(AllowReason::NoNewReference);
+        } else {
+            self.begin_reads();
+        }
+        Ok(())
     }
 }

@@ -58,7 +58,15 @@ impl ReferenceCheck {
             };
             namespace.map(|namespace| key(Some(namespace))).into_iter().chain([key(None)]).collect::<Vec<_>>()
         });
-        Ok(Some(InterlockedReferences { review: reviewed, dependent, dependent_kind, targets: targets.collect() }))
+        let creates = review.review().operation() == Operation::Create;
+        Ok(Some(InterlockedReferences {
+            review: reviewed,
+            dependent,
+            dependent_kind,
+            targets: targets.collect(),
+            creates_name: creates && review.review().asked_name().is_some(),
+            is_apply: creates && review.is_apply(),
+        }))
     }
 
     /// Returns the dependent; `None` if its UID or the replaced state is unknown.

@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::lookup::matcher::ReferenceMatcher;
 use crate::lookup::reference::ReferenceTarget;
 use crate::model::field_path::FieldPath;
-use crate::protocol::admission_review::ReviewedObject;
+use crate::model::ownership::{OwnerReference, lost_owner};
+use crate::protocol::reviewed_object::ReviewedObject;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::scan::extract::PageError;
-use crate::scan::text::Text;
 
 /// The changed object, reduced to the data that decides about its references.
 #[derive(Debug, Default)]
@@ -20,8 +20,8 @@ pub(super) struct Holder {
     pub(super) namespace: Option<String>,
     pub(super) name: String,
     pub(super) uid: Option<String>,
-    /// UIDs of the object's owners.
-    pub(super) owners: Vec<String>,
+    pub(super) owners: Vec<OwnerReference>,
+    pub(super) old_owners: Vec<OwnerReference>,
 }
 
 /// A reference that begins to count.
@@ -34,6 +34,8 @@ pub(super) struct NewReference {
     pub(super) namespace: Option<String>,
     /// The UID that the target must have.
     pub(super) uid: Option<String>,
+    /// True if the object held the reference before, but may have gone with the target.
+    pub(super) is_old: bool,
 }
 
 /// References that a change makes, by some edges.
@@ -50,37 +52,33 @@ pub(super) struct NewReferences {
 struct UnchangedFields(Option<(Value, Value)>);
 
 impl Holder {
-    /// Reads the data of an object; `None` if the owners can't be read.
-    pub(super) fn read(object: &str, metadata: &ReviewedObject<'_>, name: &str) -> Option<Self> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata<'a> {
-            #[serde(borrow)]
-            owner_references: Option<Vec<Owner<'a>>>,
-        }
-        #[derive(Deserialize)]
-        struct Owner<'a> {
-            #[serde(borrow)]
-            uid: Option<Text<'a>>,
-        }
-        #[derive(Deserialize)]
-        struct Object<'a> {
-            #[serde(borrow)]
-            metadata: Metadata<'a>,
-        }
-        let owned = serde_json::from_str::<Object<'_>>(object).ok()?;
-        let owners = owned.metadata.owner_references.into_iter().flatten();
+    /// Reads the data of an object, and of its state before; `None` if the owners can't be read.
+    pub(super) fn read(
+        object: &str,
+        old_object: Option<&str>,
+        metadata: &ReviewedObject<'_>,
+        name: &str,
+    ) -> Option<Self> {
+        let owners = owners(object)?;
+        let old_owners = old_object.map_or_else(|| Some(Vec::new()), self::owners)?;
         Some(Self {
             namespace: metadata.namespace().map(str::to_owned),
             name: name.to_owned(),
             uid: metadata.uid().map(str::to_owned),
-            owners: owners.filter_map(|owner| Some(owner.uid?.as_str().to_owned())).collect(),
+            owners,
+            old_owners,
         })
+    }
+
+    /// Returns the owner with which the object may have gone before the change, and may not go any more: what refers to
+    /// the owner counts from now on.
+    pub(super) fn lost_owner(&self) -> Option<&OwnerReference> {
+        lost_owner(&self.old_owners, &self.owners)
     }
 
     /// Returns true if the reference names the object itself.
     fn is(&self, edge: &CompiledEdge, reference: &NewReference) -> bool {
-        let NewReference { edge: _, name, namespace, uid } = reference;
+        let NewReference { edge: _, name, namespace, uid, is_old: _ } = reference;
         edge.target == edge.dependent
             && *name == self.name
             && namespace.as_ref().is_none_or(|namespace| self.namespace.as_ref().is_none_or(|own| own == namespace))
@@ -93,8 +91,8 @@ impl NewReferences {
         self.certain.is_empty() && self.unclear.is_empty()
     }
 
-    /// Reads the references of `object` by `edges` that `old_object` doesn't hold. References of the object to itself
-    /// are left out.
+    /// Reads the references of `object` by `edges` that `old_object` doesn't hold, or with whose targets `object` doesn't
+    /// go any more. References of the object to itself are left out.
     pub(super) fn read(
         edges: &[Arc<CompiledEdge>],
         holder: &Holder,
@@ -105,13 +103,29 @@ impl NewReferences {
         let known = old_object.map(|old_object| Self::held(&matcher, old_object)).transpose()?;
         let mut known: HashSet<_> = known.into_iter().flat_map(|known| known.certain).collect();
         let mut references = Self::held(&matcher, object)?;
-        references.certain.retain(|reference| {
-            let is_self = edges.get(reference.edge).is_some_and(|edge| holder.is(edge, reference));
-            !is_self && known.insert(reference.clone())
+        // The owner that was lost, if a reference by the edge may mean it.
+        let lost_owner = holder.lost_owner();
+        let lost =
+            |edge: &CompiledEdge| lost_owner.filter(|owner| owner.version_in(edge.target.group.as_str()).is_some());
+        references.certain.retain_mut(|reference| {
+            let Some(edge) = edges.get(reference.edge).filter(|edge| !holder.is(edge, reference)) else { return false };
+            // The first time, the reference is new. Later, it is old.
+            known.insert(reference.clone()) || {
+                reference.is_old = lost(edge).is_some_and(|owner| owner.name == reference.name);
+                reference.is_old && known.insert(reference.clone())
+            }
         });
         if let Some(old_object) = old_object.filter(|_| !references.unclear.is_empty()) {
             let unchanged = UnchangedFields::new(object, old_object);
-            references.unclear.retain(|(edge, _)| !edges.get(*edge).is_some_and(|edge| unchanged.hold_inputs(edge)));
+            let is_known = |edge: usize| edges.get(edge).filter(|edge| unchanged.hold_inputs(edge));
+            // Among the references that were not read may be one to the owner.
+            let known = references.unclear.iter().filter_map(|(edge, _)| Some((*edge, is_known(*edge)?)));
+            let old = known.filter_map(|(edge, known)| {
+                let name = lost(known)?.name.clone();
+                Some(NewReference { edge, name, namespace: holder.namespace.clone(), uid: None, is_old: true })
+            });
+            references.certain.extend(old);
+            references.unclear.retain(|(edge, _)| is_known(*edge).is_none());
         }
         Ok(references)
     }
@@ -126,6 +140,7 @@ impl NewReferences {
                 name: name.into_owned(),
                 namespace: namespace.map(Into::into),
                 uid: uid.map(Into::into),
+                is_old: false,
             }),
             // No rule looks for the targets of a selector.
             ReferenceTarget::Selected { .. } => {}
@@ -133,6 +148,21 @@ impl NewReferences {
         })?;
         Ok(held)
     }
+}
+
+/// Reads the ownerReferences of an object; `None` if they are no list of them.
+fn owners(object: &str) -> Option<Vec<OwnerReference>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        owner_references: Option<Vec<OwnerReference>>,
+    }
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    let owned = serde_json::from_str::<Object>(object).ok()?;
+    Some(owned.metadata.owner_references.unwrap_or_default())
 }
 
 impl UnchangedFields {

@@ -3,12 +3,14 @@
 use serde::Deserialize;
 
 use crate::model::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
-use crate::protocol::admission_review::ReviewedObject;
+use crate::protocol::cascade::ORPHAN_FINALIZER;
 use crate::protocol::deletion_target::is_stored_name;
+use crate::protocol::discovery::KindRead;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Filter, MAX_PER_PAGE, Query, QueryId, page_path};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{failure, is_object_missing, response, something_else};
+use crate::protocol::reviewed_object::ReviewedObject;
 use crate::scan::extract::{Page, present_items};
 
 /// Identity of a target: two references to the same target cost one read.
@@ -45,7 +47,10 @@ pub(super) enum Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundObject {
     pub(super) uid: Option<String>,
+    pub(super) namespace: Option<String>,
     pub(super) is_terminating: bool,
+    /// True if its deletion orphans the objects that it owns.
+    pub(super) orphans: bool,
 }
 
 /// Read of a target. Rules don't say if a kind has namespaces, so the read follows the answers.
@@ -66,6 +71,13 @@ enum Step {
     InAnyNamespace,
     /// Any object of the kind, to find out if the kind is served: no object can have the name, or be in the namespace.
     AnyObject,
+}
+
+impl TargetKey {
+    /// Returns the read of a version of the target's kind.
+    pub(super) fn kind_read(&self, version: String) -> KindRead {
+        KindRead { kind: self.gvr.group_resource(), version }
+    }
 }
 
 impl TargetRead {
@@ -170,6 +182,11 @@ fn list(body: &[u8]) -> Option<List<'_>> {
 
 impl FoundObject {
     fn new(object: &ReviewedObject<'_>) -> Self {
-        Self { uid: object.uid().map(str::to_owned), is_terminating: object.is_terminating() }
+        Self {
+            uid: object.uid().map(str::to_owned),
+            namespace: object.namespace().map(str::to_owned),
+            is_terminating: object.is_terminating(),
+            orphans: object.finalizers().any(|finalizer| finalizer.as_str() == ORPHAN_FINALIZER),
+        }
     }
 }

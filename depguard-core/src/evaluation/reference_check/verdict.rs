@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::target_read::{Found, FoundObject};
+use super::target_read::{Found, FoundObject, TargetKey};
 use super::{CheckedReference, CheckedTarget, ReferenceCheck};
 use crate::evaluation::decision::{
     AllowReason, Decision, Denial, MissingReason, MissingTarget, MissingTargets, Reason, Verdict,
 };
 use crate::model::api::OnMissing;
+use crate::model::ownership::Collected;
 use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::response_error::unanswered;
@@ -23,6 +24,9 @@ enum Existence {
 
 impl ReferenceCheck {
     pub(in crate::evaluation) fn decide(mut self) -> Decision {
+        if let Some(reason) = self.exemption {
+            return Decision::allow(reason);
+        }
         let mut missing = self.take_stock();
         let mut take = |on_missing| MissingTargets::new(missing.remove(&on_missing).unwrap_or_default());
         let (denied, warned, audited) = (take(OnMissing::Deny), take(OnMissing::Warn), take(OnMissing::Audit));
@@ -54,6 +58,10 @@ impl ReferenceCheck {
     /// Turns everything that is still open, or that failed, into problems. Returns the missing targets by the outcome of
     /// their references.
     fn take_stock(&mut self) -> BTreeMap<OnMissing, Vec<MissingTarget>> {
+        if let Some(binding) = self.pod_binding.take() {
+            let strictest = self.strictest();
+            self.record_failure(strictest, unanswered().about(binding.read_name()));
+        }
         if self.bindings.is_some() {
             let strictest = self.strictest();
             self.record_failure(strictest, unanswered().about("the list of apibindings"));
@@ -77,6 +85,8 @@ impl ReferenceCheck {
                 failures.push((strictest, why.about(format_args!("the read of {}/{}", key.gvr.resource, key.name))));
             }
         }
+        let unread = self.served.values().filter_map(|served| served.as_ref().err());
+        failures.extend(unread.map(|why| (self.strictest(), why.clone())));
         for (on_missing, why) in failures {
             self.record_failure(on_missing, why);
         }
@@ -92,31 +102,53 @@ impl ReferenceCheck {
         match target.read.found() {
             None => Existence::Unknown(unanswered()),
             Some(Found::Failed(why)) => Existence::Unknown(why.clone()),
+            // The reference counted all along, if the object did not go with the target: a change of its owners makes
+            // nothing worse.
+            Some(Found::NoKind | Found::Nothing)
+                if reference.is_old && self.never_went(target.read.key(), &self.gone_owner()) =>
+            {
+                Existence::There
+            }
             Some(Found::NoKind) => Existence::Missing(MissingReason::NoKind),
             // Somebody else serves the kind, and the rule says nothing about it.
             Some(_) if !target.read.key().is_own_kind => Existence::There,
             Some(Found::Nothing) => Existence::Missing(MissingReason::NotFound),
             Some(Found::Objects { objects, are_all }) => {
-                let reasons: Option<Vec<_>> =
-                    objects.iter().map(|object| self.why_not(object, reference.uid.as_deref())).collect();
+                let results: Option<Vec<_>> = objects
+                    .iter()
+                    .map(|object| match self.existence_as(object, target.read.key(), reference) {
+                        Existence::There => None,
+                        absent => Some(absent),
+                    })
+                    .collect();
                 // One object that will do is enough.
-                let Some(reasons) = reasons else { return Existence::There };
-                let reason = reasons.into_iter().next().filter(|_| *are_all);
-                reason.map_or_else(|| Existence::Unknown(too_many()), Existence::Missing)
+                let Some(results) = results else { return Existence::There };
+                let result = results.into_iter().next().filter(|_| *are_all);
+                result.unwrap_or_else(|| Existence::Unknown(too_many()))
             }
         }
     }
 
-    /// Returns the reason for which this object is not the target of a reference; `None` if it is.
-    fn why_not(&self, object: &FoundObject, uid: Option<&str>) -> Option<MissingReason> {
-        if let (Some(uid), Some(own)) = (uid, object.uid.as_deref())
+    /// Finds out if this object is the target of a reference.
+    fn existence_as(&self, object: &FoundObject, key: &TargetKey, reference: &CheckedReference) -> Existence {
+        if let (Some(uid), Some(own)) = (reference.uid.as_ref(), object.uid.as_ref())
             && uid != own
         {
-            return Some(MissingReason::OtherUid(uid.to_owned()));
+            return Existence::Missing(MissingReason::OtherUid(uid.clone()));
         }
-        // The garbage collector deletes an object that its owner leaves behind.
-        let is_owner = object.uid.as_ref().is_some_and(|uid| self.holder.owners.contains(uid));
-        (object.is_terminating && !is_owner).then_some(MissingReason::Terminating)
+        // A deletion that orphans ignores no dependent, so that the garbage collector can take the owner away.
+        if !object.is_terminating || (reference.is_old && self.never_went(key, object)) {
+            return Existence::There;
+        }
+        match self.collects(key, object, &self.holder.owners) {
+            Collected::Yes => Existence::There,
+            Collected::No | Collected::IfServed { .. } => Existence::Missing(MissingReason::Terminating),
+        }
+    }
+
+    /// Returns true if the reviewed object did not go with this object before the change, either.
+    fn never_went(&self, key: &TargetKey, object: &FoundObject) -> bool {
+        self.collects(key, object, &self.holder.old_owners) == Collected::No
     }
 
     fn missing_target(

@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::decision::{AllowReason, LockDecision, Refusal};
 use super::object::Object;
-use super::request_queue::{Ask, RequestQueue};
+use super::request_queue::RequestQueue;
 use crate::model::names::GroupResource;
 use crate::model::percent_encoding::percent_encode;
 use crate::protocol::problem::Unresolved;
-use crate::protocol::request::QueryId;
+use crate::protocol::request::{Ask, QueryId};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{object, something_else, unanswered};
 

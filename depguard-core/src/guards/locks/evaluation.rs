@@ -9,7 +9,6 @@ use super::lock::LockKind;
 use super::lock_admission::LockAdmission;
 use super::lock_match::Attempt;
 use super::object::{Aim, Object};
-use super::request_queue::Ask;
 use super::table::TableName;
 use super::timestamp::Timestamp;
 use super::writing::TableNote;
@@ -19,11 +18,12 @@ use crate::evaluation::decision::Sender;
 use crate::model::api;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{GroupResource, LogicalCluster};
-use crate::protocol::admission_review::{Operation, ReviewedObject};
+use crate::protocol::admission_review::Operation;
 use crate::protocol::object_review::ObjectReview;
 use crate::protocol::problem::Unresolved;
-use crate::protocol::request::QueryId;
+use crate::protocol::request::{Ask, QueryId};
 use crate::protocol::response::Answer;
+use crate::protocol::reviewed_object::ReviewedObject;
 
 mod search;
 

@@ -8,21 +8,22 @@ use super::change::Change;
 use super::decision::{AllowReason, LockDecision, Refusal};
 use super::lock::{DuringTeardown, Lock, LockKind, tables_of};
 use super::object_scope::{Around, ObjectScope};
-use super::request_queue::{Ask, RequestQueue};
+use super::request_queue::RequestQueue;
 use super::table::TableName;
 use super::timestamp::Timestamp;
-use super::writing::{Step as WriteStep, TableNote, TableWrite};
+use super::writing::{TableNote, TableWrite};
 use crate::applicability::overrides::is_control_plane;
 use crate::model::api;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{Group, GroupResource, LogicalCluster, Resource};
-use crate::protocol::admission_review::{Operation, Requester, ReviewedObject};
+use crate::protocol::admission_review::{Operation, Requester};
 use crate::protocol::deletion_target::cluster_of;
 use crate::protocol::object_review::ObjectReview;
 use crate::protocol::problem::Unresolved;
-use crate::protocol::request::{QueryId, Verb};
+use crate::protocol::request::{Ask, QueryId, Verb};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::unanswered;
+use crate::protocol::reviewed_object::ReviewedObject;
 
 /// A review about a lock: first the permission of the requester, then the writes of the tables.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) struct LockAdmission<'a> {
     around: ObjectScope,
     desk: RequestQueue<PendingRequest>,
     step: Step,
-    writings: Vec<TableWrite>,
+    writings: Vec<Recording>,
 }
 
 /// Permission of the requester.
@@ -53,6 +54,14 @@ enum Step {
     Permission,
     Writes,
     Done,
+}
+
+/// Record of the lock in one table.
+#[derive(Debug)]
+enum Recording {
+    Own(TableWrite),
+    /// Another writer writes the table, and reports the outcome.
+    Handed(TableName, Option<Result<(), Unresolved>>),
 }
 
 #[derive(Debug)]
@@ -140,14 +149,25 @@ impl<'a> LockAdmission<'a> {
 
     pub(super) fn take_notes(&mut self) -> Vec<TableNote> {
         self.advance();
-        let handed: Vec<_> = self.writings.iter_mut().filter_map(TableWrite::hand_over).collect();
         self.desk.withdraw(|asked| matches!(asked, PendingRequest::Write(_)));
-        let note = |(table, entries)| TableNote { cluster: self.desk.cluster().cloned(), table, entries };
-        handed.into_iter().map(note).collect()
+        let mut notes = Vec::new();
+        for writing in &mut self.writings {
+            let Recording::Own(write) = writing else { continue };
+            let Some((table, entries)) = write.unread() else { continue };
+            let (table, entries) = (table.clone(), entries.concat());
+            *writing = Recording::Handed(table.clone(), None);
+            notes.push(TableNote { cluster: self.desk.cluster().cloned(), table, entries });
+        }
+        notes
     }
 
     pub(super) fn noted(&mut self, table: &TableName, outcome: &Result<(), Unresolved>) {
-        self.writings.iter_mut().for_each(|writing| writing.noted(table, outcome));
+        for writing in &mut self.writings {
+            match writing {
+                Recording::Handed(name, reported) if name == table => *reported = Some(outcome.clone()),
+                Recording::Handed(..) | Recording::Own(_) => {}
+            }
+        }
         self.advance();
     }
 
@@ -172,8 +192,8 @@ impl<'a> LockAdmission<'a> {
             }
             Some(PendingRequest::Unlock) => self.permission = Permission::Pending(Some(access::read(answer))),
             Some(PendingRequest::Write(index)) => {
-                if let Some(writing) = self.writings.get_mut(index) {
-                    writing.answer(answer);
+                if let Some(Recording::Own(write)) = self.writings.get_mut(index) {
+                    write.answer(answer);
                 }
                 self.send_write(index);
             }
@@ -219,16 +239,18 @@ impl<'a> LockAdmission<'a> {
 
     fn ask_writes(&mut self) {
         let tables = self.new.as_ref().map(tables_of).unwrap_or_default();
-        self.writings = tables.into_iter().map(|(name, entries)| TableWrite::new(name, vec![entries])).collect();
+        let write = |(name, entries)| Recording::Own(TableWrite::new(name, vec![entries]));
+        self.writings = tables.into_iter().map(write).collect();
         for index in 0..self.writings.len() {
             self.send_write(index);
         }
     }
 
     fn send_write(&mut self, index: usize) {
-        match self.writings.get(index).and_then(TableWrite::next) {
-            Some(WriteStep::Get(path)) => self.desk.get(PendingRequest::Write(index), path),
-            Some(WriteStep::Send(verb, path, body)) => self.desk.send(PendingRequest::Write(index), verb, path, body),
+        let Some(Recording::Own(write)) = self.writings.get(index) else { return };
+        match write.request(None) {
+            Some(Ask::Get(query)) => self.desk.get(PendingRequest::Write(index), query.path),
+            Some(Ask::Send(send)) => self.desk.send(PendingRequest::Write(index), send.verb, send.path, send.body),
             None => {}
         }
     }
@@ -264,7 +286,7 @@ impl<'a> LockAdmission<'a> {
             problems.extend(why.map(|why| why.about("the SubjectAccessReview of the verb unlock")));
             return LockDecision::refuse(Refusal::Guarded { lock: self.lock, problems }, locks);
         };
-        let mut problems: Vec<_> = self.writings.iter().filter_map(|writing| writing.outcome(0).err()).collect();
+        let mut problems: Vec<_> = self.writings.iter().filter_map(|writing| writing.outcome().err()).collect();
         if self.step != Step::Done && problems.is_empty() {
             problems.push(unanswered().about("the write of its LockTables"));
         }
@@ -272,6 +294,17 @@ impl<'a> LockAdmission<'a> {
             LockDecision::allow(reason, locks)
         } else {
             LockDecision::refuse(Refusal::Unrecorded { lock: self.lock, problems }, locks)
+        }
+    }
+}
+
+impl Recording {
+    /// Returns `Ok` if the lock is in the table. The error is a whole sentence.
+    fn outcome(&self) -> Result<(), Unresolved> {
+        match self {
+            Self::Own(write) => write.outcome(0),
+            Self::Handed(_, Some(reported)) => reported.clone(),
+            Self::Handed(table, None) => Err(unanswered().about(format_args!("the write of LockTable {table}"))),
         }
     }
 }

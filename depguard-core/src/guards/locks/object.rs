@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{Group, GroupResource, LogicalCluster, Namespace, Resource, Version};
 use crate::model::percent_encoding::percent_encode;
-use crate::protocol::admission_review::{Operation, ReviewedObject, evicts};
+use crate::protocol::admission_review::{Operation, evicts};
 use crate::protocol::deletion_target::{DeletionTarget, cluster_of, is_stored_name};
 use crate::protocol::object_review::ObjectReview;
+use crate::protocol::reviewed_object::ReviewedObject;
 
 /// The object of a review.
 #[derive(Debug)]

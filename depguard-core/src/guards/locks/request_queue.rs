@@ -3,20 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::names::LogicalCluster;
-use crate::protocol::request::{Accept, Query, QueryId, Send, Verb};
-
-/// A request to an API server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
-)]
-pub enum Ask {
-    /// A GET. It may be shared by all evaluations that asked for it before it was sent.
-    Get(Query),
-    /// A request with a body, which is never shared.
-    Send(Send),
-}
+use crate::protocol::request::{Accept, Ask, Query, QueryId, Send, Verb};
 
 /// The requests to send and the open requests, each for a purpose `T`.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use crate::model::field_path::FieldPath;
 use crate::model::label_selector::Selector;
 use crate::model::name_pattern::{Cutter, Pattern};
 use crate::model::names::Separator;
+use crate::model::ownership::{Collected, OwnerReference};
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::rule::{Dependent, Edge, FieldReference, FixedReference, Place, Reference, ValueSource};
@@ -27,7 +28,7 @@ pub(super) struct EdgeMatcher {
     api_version: Option<CorrelatedPath>,
     uid: Option<CorrelatedPath>,
     when: Option<CorrelatedPath>,
-    /// Slot of the owners' UIDs, if owners matter.
+    /// Slot of the ownerReferences, if owners matter.
     owners: Option<usize>,
     /// Labels that the dependents' selector mentions, with their slots.
     labels: Vec<(String, usize)>,
@@ -107,7 +108,7 @@ impl EdgeMatcher {
             matcher.uid = uid.as_ref().map(&mut beside);
         }
         if *owned_dependents == OwnedDependents::Ignore {
-            matcher.owners = Some(slot(&FieldPath::owners(), Take::Text));
+            matcher.owners = Some(slot(&FieldPath::owners(), Take::Json));
         }
         let labels = selector.iter().flat_map(Selector::keys);
         matcher.labels = labels.map(|key| (key.to_owned(), slot(&FieldPath::label(key), Take::Text))).collect();
@@ -140,10 +141,10 @@ impl EdgeMatcher {
                     if self
                         .means(edge, field, item, value, name)
                         .is_some_and(|means| means.matches(target) == Match::Yes)
-                        && !self.is_owned(item, target)
+                        && let Some(refers) = self.despite_owner(item, target, Match::Yes)
                     {
                         last = Some(index);
-                        each(index, target, Match::Yes);
+                        each(index, target, refers);
                     }
                 };
                 if let [only] = targets.all.as_slice() {
@@ -168,18 +169,19 @@ impl EdgeMatcher {
                 let Some(means) = self.fixed(edge, fixed, item) else { return };
                 let named = targets.by_name.get(fixed.name.as_str()).into_iter().flatten();
                 for (index, target) in named.filter_map(|index| Some((*index, targets.all.get(*index)?))) {
-                    if means.matches(target) == Match::Yes && !self.is_owned(item, target) {
-                        each(index, target, Match::Yes);
+                    if means.matches(target) == Match::Yes
+                        && let Some(refers) = self.despite_owner(item, target, Match::Yes)
+                    {
+                        each(index, target, refers);
                     }
                 }
             }
             Reference::Selector(_) | Reference::Selected(_) => {
                 let selections: Vec<_> = self.selections(edge, item).collect();
                 for (index, target) in all() {
-                    match refers_by_labels(&selections, target) {
-                        Match::No => {}
-                        _ if self.is_owned(item, target) => {}
-                        refers => each(index, target, refers),
+                    let refers = Some(refers_by_labels(&selections, target)).filter(|refers| *refers != Match::No);
+                    if let Some(refers) = refers.and_then(|refers| self.despite_owner(item, target, refers)) {
+                        each(index, target, refers);
                     }
                 }
             }
@@ -194,15 +196,14 @@ impl EdgeMatcher {
         each: &mut impl FnMut(ObjectReference<'i>),
     ) {
         let EdgeState::Usable { dependent, edge } = &self.edge.state else { return };
-        let owners = self.owners.into_iter().flat_map(|owners| item.values(owners));
-        let owners: Vec<_> = owners.map(Cow::Borrowed).collect();
         if !self.is_selected(dependent, item) {
             return;
         }
         if let Some(means) = self.unclear_if_cut(edge, item) {
-            return each(ObjectReference::new(index, means, item.uid(), Vec::new()));
+            return each(ObjectReference::new(index, means, item.uid(), item.namespace(), Vec::new()));
         }
-        let each = |means| each(ObjectReference::new(index, means, item.uid(), owners.clone()));
+        let owners = self.owners(item);
+        let each = |means| each(ObjectReference::new(index, means, item.uid(), item.namespace(), owners.clone()));
         match &edge.reference {
             Reference::Field(field) => {
                 // No object has an empty name: Go writes an empty name for an absent one.
@@ -250,7 +251,7 @@ impl EdgeMatcher {
             api_version,
             uid,
             when,
-            // An owner that was not read doesn't count as an owner, so the object counts. Labels are always read.
+            // The ownerReferences are one value. Labels are always read.
             owners: _,
             labels: _,
             cuts_name: _,
@@ -279,10 +280,21 @@ impl EdgeMatcher {
         parts.sum::<usize>() > Extractor::MAX_VALUES
     }
 
-    /// Returns true if the target owns the object and the edge ignores owned dependents.
-    fn is_owned(&self, item: &Item<'_, '_>, target: &DeletionTarget) -> bool {
-        let Some((owners, uid)) = self.owners.zip(target.uid.as_deref()) else { return false };
-        item.values(owners).any(|owner| owner == uid)
+    /// Returns the ownerReferences of the object, if the edge ignores owned dependents. If they can't be read, the object
+    /// counts.
+    fn owners(&self, item: &Item<'_, '_>) -> Vec<OwnerReference> {
+        let text = self.owners.and_then(|owners| item.value(owners));
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    /// Returns the match of an object that refers to the target; `None` if the edge ignores the object, because the
+    /// object goes with the target.
+    fn despite_owner(&self, item: &Item<'_, '_>, target: &DeletionTarget, refers: Match) -> Option<Match> {
+        match (target.owner().collects(item.namespace(), &self.owners(item)), refers) {
+            (Collected::Yes, _) => None,
+            (Collected::IfServed { version, kind }, Match::Yes) => Some(Match::YesUnlessServed { version, kind }),
+            (Collected::IfServed { .. } | Collected::No, refers) => Some(refers),
+        }
     }
 
     /// Returns true if the edge's condition holds at the place of the reference.

@@ -19,18 +19,31 @@ fn only_creations_and_updates_are_checked() {
 
 #[test]
 fn subresources_that_hold_the_whole_object_are_checked() {
-    let world = ruled(&denying(), "/spec/dependencies/0/fieldRef/path", ".status.vpc");
-    let (old, made) = (Object::new(VM, "ns", "m1"), Object::new(VM, "ns", "m1").set("/status/vpc", "a"));
-    for (subresource, is_checked) in
-        [("status", true), ("ephemeralcontainers", true), ("scale", false), ("binding", false), ("exec", false)]
-    {
+    let check = |kind: Kind, subresource: &str, is_checked: bool| {
+        let world = plain().but(|world| world.rules = vec![local_rule("", kind, ".status.vpc", VPC)]);
+        let world = checking(&world, OnMissing::Deny);
+        let (old, made) = (Object::new(kind, "ns", "m1"), Object::new(kind, "ns", "m1").set("/status/vpc", "a"));
         let outcome = world.change(&edited(made.update(&old), "/request/subResource", subresource));
         match is_checked {
-            true => outcome.missing(&["vpcs/a"]),
-            false => outcome.asked(&[]).is_fine(NotAChange),
-        };
+            true => _ = outcome.missing(&["vpcs/a"]),
+            false => _ = outcome.asked(&[]).is_fine(NotAChange),
+        }
         let creation = edited(made.creation(), "/request/subResource", subresource);
-        world.change(&creation).asked(&[]).is_fine(NotAChange);
+        if subresource != "binding" {
+            world.change(&creation).asked(&[]).is_fine(NotAChange);
+        }
+    };
+    let namespace = Kind { resource: "namespaces", kind: "Namespace", ..POD };
+    let request = Kind { group: "certificates.k8s.io", resource: "certificatesigningrequests", ..POD };
+    for (kind, checked) in [
+        (VM, &["status"][..]),
+        (POD, &["status", "ephemeralcontainers", "resize"]),
+        (namespace, &["status", "finalize"]),
+        (request, &["status", "approval"]),
+    ] {
+        for name in ["status", "ephemeralcontainers", "resize", "finalize", "approval", "scale", "binding", "exec"] {
+            check(kind, name, checked.contains(&name));
+        }
     }
 }
 
@@ -86,11 +99,14 @@ fn an_object_may_name_itself() {
 
 #[test]
 fn an_owner_that_is_being_deleted_will_do() {
-    let world = denying().with(vpc("ns", "a").terminating());
-    let owned =
-        |uid: &str| vm("ns", "m1", "a").set("/metadata/ownerReferences", json!([{"uid": "other"}, {"uid": uid}]));
-    world.creates(&owned("another")).missing(&["vpcs/a"]);
-    world.creates(&owned("vpcs-ns-a")).is_fine(TargetsExist);
+    let owner = vpc("ns", "a").terminating();
+    let world = denying().with(owner.clone());
+    let (m1, version) = (vm("ns", "m1", "a"), VPC.versions[0]);
+    world.creates(&m1.clone().owned_by(&[(&owner, version)])).is_fine(TargetsExist);
+    world.creates(&m1.clone().owned_by(&[(&owner, version), (&owner, VPC.versions[1])])).missing(&["vpcs/a"]);
+    world.creates(&m1.clone().owned_by(&[(&owner, "v9")])).missing(&["vpcs/a"]);
+    world.creates(&m1.clone().owned_by(&[(&owner, version), (&config("ns", "c"), "v1")])).missing(&["vpcs/a"]);
+    world.creates(&m1.clone().owned_by(&[(&vpc("ns", "b"), version)])).missing(&["vpcs/a"]);
     let odd = vm("ns", "m1", "a").set("/metadata/ownerReferences", "none");
     world.creates(&odd).undecided("its object's owners are no list");
 }

@@ -8,7 +8,7 @@ use depguard_core::decision::AllowReason;
 use serde_json::Value;
 
 use super::reference::{self, NamedObject};
-use super::{NaiveVerdict, Said, cycles, has_dependents, has_targets, is_broken, serves};
+use super::{NaiveVerdict, Said, cycles, has_dependents, has_targets, is_broken, owners, serves};
 use crate::world::{CONSUMER, Kind, Object, World};
 
 /// Outcomes, from the mildest to the strictest.
@@ -89,8 +89,11 @@ pub(crate) fn decide(world: &World, old: Option<&Object>, object: &Object) -> (N
                 _ if matches!(kind, TargetKind::Other) => {}
                 None => tell(on_missing, None),
                 Some(names) => {
-                    let missing = names.iter().filter(|named| !is_there(world, dependency, &kind, object, named));
-                    missing.for_each(|named| tell(on_missing, Some(shown(dependency, object, named))));
+                    let missing = names.iter().filter(|(named, is_old)| {
+                        let old = old.filter(|_| *is_old);
+                        !is_there(world, dependency, &kind, object, named, old)
+                    });
+                    missing.for_each(|(named, _)| tell(on_missing, Some(shown(dependency, object, named))));
                 }
             }
         }
@@ -126,13 +129,14 @@ fn needs_another(rule: &Value, dependency: &Value) -> bool {
     dependency["onMissing"] == "Deny" && !is_same
 }
 
-/// Returns the names that `object` holds and `old` does not; `None` if they can't all be read.
+/// Returns the names that `object` holds and `old` does not, and those that mean an owner that was lost, which are old;
+/// `None` if they can't all be read.
 fn begins_to_refer(
     rule: &Value,
     dependency: &Value,
     old: Option<&Object>,
     object: &Object,
-) -> Option<BTreeSet<NamedObject>> {
+) -> Option<BTreeSet<(NamedObject, bool)>> {
     let dependent = &rule["spec"]["dependent"];
     let names = |object: &Object| -> Option<BTreeSet<NamedObject>> {
         if !reference::is_selected(dependent, &object.json["metadata"])? {
@@ -154,7 +158,16 @@ fn begins_to_refer(
         let is_this = own["uid"].is_null() || named.uid.as_ref().is_none_or(|uid| own["uid"] == **uid);
         is_same && own["name"] == *named.name && is_here && is_this
     };
-    Some(names(object)?.into_iter().filter(|named| !before.contains(named) && !is_itself(named)).collect())
+    let lost = owners::lost(old, object);
+    let is_lost = |named: &NamedObject| {
+        lost.is_some_and(|owner| {
+            let (group, _) = owner["apiVersion"].as_str().unwrap().split_once('/').unwrap_or_default();
+            dependency["group"] == group && owner["name"] == *named.name
+        })
+    };
+    let names = names(object)?.into_iter().filter(|named| !is_itself(named));
+    let begun = names.map(|named| (before.contains(&named), named));
+    Some(begun.filter(|(is_old, named)| !is_old || is_lost(named)).map(|(is_old, named)| (named, is_old)).collect())
 }
 
 fn target_kind(world: &World, rule: &Value, dependency: &Value) -> TargetKind {
@@ -172,22 +185,38 @@ fn target_kind(world: &World, rule: &Value, dependency: &Value) -> TargetKind {
     }
 }
 
-fn is_there(world: &World, dependency: &Value, kind: &TargetKind, object: &Object, named: &NamedObject) -> bool {
+fn is_there(
+    world: &World,
+    dependency: &Value,
+    kind: &TargetKind,
+    object: &Object,
+    named: &NamedObject,
+    old: Option<&Object>,
+) -> bool {
     let is_kind = |kind: &Kind| dependency["group"] == kind.group && dependency["resource"] == kind.resource;
     let is_served =
         world.kinds.iter().any(|kind| is_kind(kind) && kind.versions.iter().any(|v| dependency["version"] == *v));
-    let owners = object.json["metadata"]["ownerReferences"].as_array();
-    let is_target = |there: &&Object| {
+    let is_meant = |there: &&Object| {
         let metadata = &there.json["metadata"];
-        let owns = owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == metadata["uid"]));
         is_kind(&there.kind)
             && metadata["name"] == *named.name
             && (metadata["namespace"].is_null()
                 || named.namespace.as_ref().is_none_or(|place| metadata["namespace"] == **place))
-            && named.uid.as_ref().is_none_or(|uid| metadata["uid"] == **uid)
-            && (metadata["deletionTimestamp"].is_null() || owns)
     };
-    is_served && (matches!(kind, TargetKind::Unbound) || world.objects.iter().any(|there| is_target(&there)))
+    let is_target = |there: &&Object| {
+        let metadata = &there.json["metadata"];
+        let goes = |object| owners::goes_with(world, there, object);
+        let is_let_go = || goes(object) || old.is_some_and(|old| !goes(old));
+        is_meant(there)
+            && named.uid.as_ref().is_none_or(|uid| metadata["uid"] == **uid)
+            && (metadata["deletionTimestamp"].is_null() || is_let_go())
+    };
+    // An object that would not have gone with its owner refers to nothing, as before.
+    let gone = |old: &Object| world.kinds.iter().find(|kind| is_kind(kind)).map(|kind| owners::gone(*kind, old));
+    let is_anywhere = is_served && world.objects.iter().any(|there| is_meant(&there));
+    let is_as_before = |old| !is_anywhere && gone(old).is_none_or(|gone| !owners::goes_with(world, &gone, old));
+    old.is_some_and(is_as_before)
+        || is_served && (matches!(kind, TargetKind::Unbound) || world.objects.iter().any(|there| is_target(&there)))
 }
 
 fn shown(dependency: &Value, object: &Object, named: &NamedObject) -> String {

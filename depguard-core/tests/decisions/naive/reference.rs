@@ -12,8 +12,14 @@ pub(crate) struct NamedObject {
     pub(crate) uid: Option<String>,
 }
 
-/// Returns true if the dependent refers to the target; `None` if that is unclear.
-pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, target: &Value) -> Option<bool> {
+/// Returns true if the dependent refers to the target and doesn't go with it; `None` if that is unclear.
+pub(crate) fn refers(
+    dependent: &Value,
+    dependency: &Value,
+    object: &Value,
+    target: &Value,
+    goes_too: bool,
+) -> Option<bool> {
     let (own, of_target) = (&object["metadata"], &target["metadata"]);
     if own["uid"] == of_target["uid"] && !own["uid"].is_null() && own["uid"] != "" {
         return Some(false);
@@ -21,8 +27,7 @@ pub(crate) fn refers(dependent: &Value, dependency: &Value, object: &Value, targ
     if !is_selected(dependent, own)? {
         return Some(false);
     }
-    let owned = own["ownerReferences"].as_array().into_iter().flatten().any(|owner| owner["uid"] == of_target["uid"]);
-    if dependency["ownedDependents"] == "Ignore" && owned {
+    if goes_too {
         return Some(false);
     }
     let is_there = |namespace: &Value| {

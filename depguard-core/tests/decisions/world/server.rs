@@ -49,7 +49,7 @@ impl World {
             [] => Reply::ok(&json!({"versions": versions(group, &kinds)})),
             [version] => {
                 let kinds = kinds.iter().filter(|kind| kind.versions.contains(&version));
-                let resources: Vec<_> = kinds.map(|kind| json!({"name": kind.resource})).collect();
+                let resources: Vec<_> = kinds.map(|kind| json!({"name": kind.resource, "kind": kind.kind})).collect();
                 Reply::ok(&json!({"resources": resources}))
             }
             [version, resource] => match served(version, resource) {

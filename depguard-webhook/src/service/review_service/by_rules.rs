@@ -9,7 +9,7 @@ use crate::metrics::DecidedBy;
 use crate::ports::api_reader::ApiReader;
 use crate::reads::{driver, freshness_proof};
 use crate::rules::active_rules::RulesState;
-use crate::service::interlock::Interlock;
+use crate::service::interlock::InterlockAt;
 use crate::service::question::Question;
 use crate::service::rejection::Rejection;
 use crate::service::routes::RoutedPath;
@@ -19,7 +19,7 @@ impl<P: ApiReader> Shared<P> {
     /// Decides a review until `deadline`.
     pub(super) async fn decide(
         &self,
-        interlock: Option<&Interlock>,
+        interlock: Option<InterlockAt<'_>>,
         ruled: &RuledReview<'_>,
         path: &RoutedPath,
         deadline: Instant,
@@ -71,7 +71,7 @@ impl<P: ApiReader> Shared<P> {
     /// reads that count.
     async fn decide_by_reads(
         &self,
-        interlock: Option<&Interlock>,
+        interlock: Option<InterlockAt<'_>>,
         question: &Question<'_>,
         evaluation: Evaluation,
         deadline: Instant,
@@ -93,7 +93,7 @@ impl<P: ApiReader> Shared<P> {
     /// Confirms a deletion that `first` allows.
     async fn confirm(
         &self,
-        interlock: &Interlock,
+        interlock: InterlockAt<'_>,
         question: &Question<'_>,
         part: Result<InterlockedDeletion, Box<Decision>>,
         first: Decision,
@@ -112,10 +112,10 @@ impl<P: ApiReader> Shared<P> {
 /// Returns the part in the interlock of a deletion that may go on by the decision; `None` if there is no interlock, or the
 /// deletion has no part in it. Without an interlock nothing is computed for it.
 fn marking<'i>(
-    interlock: Option<&'i Interlock>,
+    interlock: Option<InterlockAt<'i>>,
     question: &Question<'_>,
     decision: &Decision,
-) -> Option<(&'i Interlock, Result<InterlockedDeletion, Box<Decision>>)> {
+) -> Option<(InterlockAt<'i>, Result<InterlockedDeletion, Box<Decision>>)> {
     let interlock = interlock?;
     Some((interlock, question.deletion_to_mark(decision)?))
 }

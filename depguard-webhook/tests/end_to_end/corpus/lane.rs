@@ -18,6 +18,8 @@ use super::case::{self, Case, Kind, Update};
 const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const HOLD: &str = "example.com/hold";
+/// Finalizer of an object that another one owns.
+const KEEP: &str = "test.example.com/keep";
 /// Kind whose review shows which rules are in force.
 const MARKER: &str = "Marker";
 
@@ -186,12 +188,15 @@ impl Lane {
     async fn clear(&mut self) {
         let _ = self.admin.delete(&format!("{CONFIGURATIONS}/webhook"), Preconditions::default()).await;
         for path in std::mem::take(&mut self.left) {
-            if let Ok(mut object) = self.admin.get_json(&path).await
-                && object["metadata"].get("finalizers").is_some()
-            {
-                object["metadata"]["finalizers"] = json!([]);
-                self.admin.put_json(&path, &object).await.unwrap();
-            }
+            let released = async || match self.admin.get_json(&path).await {
+                Ok(mut object) if object["metadata"].get("finalizers").is_some() => {
+                    object["metadata"]["finalizers"] = json!([]);
+                    // The garbage collector may have changed the object meanwhile.
+                    self.admin.put_json(&path, &object).await.is_ok()
+                }
+                _ => true,
+            };
+            until("the finalizers are gone", released).await;
             let _ = self.admin.delete(&path, Preconditions::default()).await;
         }
     }
@@ -209,7 +214,7 @@ impl Lane {
             Err(error) => panic!("{json}: {error}"),
         }
         self.left.push(object.path.clone());
-        if json["metadata"].get("finalizers").is_some() {
+        if json["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&json!(HOLD))) {
             self.admin.delete(&object.path, Preconditions::default()).await.unwrap();
         }
         Ok(())
@@ -312,8 +317,12 @@ impl Lane {
         let uid = take(&mut fields, "uid").as_str().map(str::to_owned);
         for (field, value) in fields {
             match field.as_str() {
-                "name" | "labels" | "annotations" => json["metadata"][field] = value,
-                "ownerReferences" => json["metadata"][field] = Value::Array(owners(&value)),
+                "name" | "labels" | "annotations" | "finalizers" => json["metadata"][field] = value,
+                "ownerReferences" => {
+                    json["metadata"][field] = Value::Array(owners(&value));
+                    // The garbage collector deletes an object whose owners are not there. The finalizer keeps it.
+                    json["metadata"]["finalizers"] = json!([KEEP]);
+                }
                 // An object that is being deleted still exists because a finalizer holds it.
                 "deletionTimestamp" => json["metadata"]["finalizers"] = json!([HOLD]),
                 _ => json[field] = value,

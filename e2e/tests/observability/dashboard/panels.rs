@@ -359,6 +359,13 @@ pub(super) const ROWS: [(&str, &[Panel]); 6] = [
                 "Requests under way, or over a short time ago.",
             ),
             panel(
+                "Fullest register",
+                Lines,
+                "bytes",
+                &[("max(depguard_controller_register_bytes)", "fullest")],
+                "A register of 512 KiB is full, and requests about its targets are put off.",
+            ),
+            panel(
                 "Oldest mark",
                 Lines,
                 "s",

@@ -47,6 +47,12 @@ impl Version {
         self.of_controller.push(format!("--interlock-wait={seconds}"));
         self
     }
+
+    /// Says to the controller that the time is meant to be so short. 0.1.0-rc.1 and earlier ask for no such flag.
+    pub(crate) fn allowing_a_short_wait(mut self) -> Version {
+        self.of_controller.push("--allow-short-interlock-wait".to_owned());
+        self
+    }
 }
 
 /// An installation: one controller, one webhook behind a Service, and the manifests.

@@ -27,7 +27,8 @@ const INTERLOCKED: &str = "Interlocked";
 /// Reason while all parts of the interlock are in order, but have not been for long enough.
 const WAITING: &str = "Waiting";
 /// Reasons for which a rule's references can't be interlocked, whatever the installation does: the rule's author knows.
-const NEVER: [&str; 5] = ["FailurePolicyIgnore", "DeletionAllowed", "NoSingleTarget", "Cycle", "Pods"];
+const NEVER: [&str; 7] =
+    ["FailurePolicyIgnore", "DeletionAllowed", "NoSingleTarget", "Cycle", "Pods", "OwnedDependents", "Status"];
 /// Conditions that only some rules have, each with its column.
 const OF_SOME: [(&str, &str); 2] = [("TargetsExist", "TARGETS EXIST"), (INTERLOCKED, "INTERLOCKED")];
 const SLICES: &str = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";

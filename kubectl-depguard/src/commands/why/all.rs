@@ -40,6 +40,7 @@ pub(crate) async fn find(
 ) -> Result<AllBlockers, Failure> {
     let referent = ReferencedObject::read(&target.object);
     let kind = target.info.gvr.group_resource();
+    let served = source.kinds().await?.served(&kind);
     let refuses = |rule: &Rule, edge: &Edge| {
         edge.target.gvr.group_resource() == kind && edge.on_delete == OnDelete::Deny && rules.applies(rule, edge)
     };
@@ -61,7 +62,9 @@ pub(crate) async fn find(
             .objects(&dependents, namespace.as_ref(), terminal, |object| {
                 let read = reader.read(&object, |held| {
                     let Some(edge) = edges.get(held.edge) else { return };
-                    if matches!(held.means, ReferenceTarget::Unclear { .. }) || !held.refers_to(&referent) {
+                    if matches!(held.means, ReferenceTarget::Unclear { .. })
+                        || !held.refers_to(&referent, &kind.group, &served)
+                    {
                         return;
                     }
                     let blocker = blocker(target, rule, edge, &object);

@@ -50,8 +50,10 @@ pub(crate) async fn ask(
     right: &str,
     may_delete: Option<bool>,
 ) -> Result<DryRunAnswer, Failure> {
-    // If a request has a body, API servers follow the body and not the query.
-    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]});
+    // If a request has a body, API servers follow the body and not the query. `kubectl delete` asks for the background.
+    let mut options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], "propagationPolicy": "Background",
+    });
     if let (Some(uid), Some(options)) = (text(&target.object, "/metadata/uid"), options.as_object_mut()) {
         options.insert("preconditions".to_owned(), json!({"uid": uid}));
     }

@@ -1,6 +1,7 @@
 //! Ways to make a dependent let go of the object that it refers to.
 
 use depguard_core::FieldPath;
+use depguard_core::api::OwnedDependents;
 use depguard_core::model::Segment;
 use depguard_core::rule::{Edge, Reference};
 use serde_json::Value;
@@ -49,14 +50,18 @@ impl Release {
         if let Some(when) = &edge.when {
             release.by.push(format!("change {} to a value other than {}", when.path, when.values.join(", ")));
         }
-        for owner in metadata("ownerReferences").and_then(Value::as_array).into_iter().flatten() {
+        let owners = metadata("ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for owner in owners {
             let own = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
             if held.uid == Some(own("uid")) {
-                let note = format!(
-                    "{} owns it; with `ownedDependents: Ignore` in the rule, both would be deleted",
-                    held.shown
-                );
-                release.notes.push(note);
+                let ends = match (owners.len(), edge.owned_dependents) {
+                    (1, OwnedDependents::Block) => "with `ownedDependents: Ignore` in the rule, both would be deleted",
+                    (1, OwnedDependents::Ignore) => {
+                        "but the garbage collector would not delete it too: check its ownerReference"
+                    }
+                    _ => "but others do, too, so that it would stay",
+                };
+                release.notes.push(format!("{} owns it; {ends}", held.shown));
             } else if owner.get("controller").and_then(Value::as_bool) == Some(true) {
                 let shown = format!("{}/{}", own("kind"), own("name"));
                 release.notes.push(format!("{shown} controls it, and may create it again: change or delete {shown}"));
@@ -274,7 +279,7 @@ mod tests {
             release.notes,
             [
                 "it has been terminating since 2026-01-01T00:00:00Z, and waits for example.com/disk",
-                "vpcs/a owns it; with `ownedDependents: Ignore` in the rule, both would be deleted",
+                "vpcs/a owns it; but others do, too, so that it would stay",
                 "Pool/p controls it, and may create it again: change or delete Pool/p",
             ]
         );

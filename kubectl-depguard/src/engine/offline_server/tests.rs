@@ -17,7 +17,7 @@ fn answers(fields: &[&str], objects: usize) -> OfflineServer {
     let mut answers = OfflineServer::default();
     let fields = fields.iter().map(|field| (*field).to_owned()).collect();
     let versions = [(Version::parse("v1").unwrap(), fields)].into();
-    answers.serve(vms(), Served { versions, namespaced: true });
+    answers.serve(vms(), Served { versions, namespaced: true, ..Served::default() });
     for index in 0..objects {
         let namespace = if index % 2 == 0 { "even" } else { "odd" };
         let object = json!({
@@ -105,7 +105,7 @@ fn a_missing_object_is_told_from_a_missing_kind() {
     let mut answers = answers(&[], 1);
     let zones = GroupResource { resource: Resource::parse("zones").unwrap(), ..vms() };
     let versions = [(Version::parse("v1").unwrap(), BTreeSet::new())].into();
-    answers.serve(zones, Served { versions, namespaced: false });
+    answers.serve(zones, Served { versions, namespaced: false, ..Served::default() });
     let details = |group: &str, kind: &str, name: &str| json!({"group": group, "kind": kind, "name": name});
     for (path, expected) in [
         ("/apis/g.example.com/v1/namespaces/even/vms/m9", details("g.example.com", "vms", "m9")),

@@ -7,6 +7,7 @@ use depguard_core::model::GroupResource;
 
 use super::labels::Labels;
 use super::{MAX_REFERENCES, Names, Object, OwnerReference, Reference, Scan, Scope};
+use crate::cluster::kinds::Kinds;
 use crate::io::exit::Failure;
 
 /// Reference as it was read, before all objects were read.
@@ -19,13 +20,15 @@ pub(super) struct PendingReference {
 
 /// Resolves all pending references. An object without a namespace may refer to an object in every namespace; if the user
 /// asked for one namespace, it holds only objects in that namespace or without one.
-pub(super) fn all(scan: &mut Scan, scope: Scope<'_>) -> Result<(), Failure> {
-    let targets: Vec<_> = scan.edges.iter().map(super::AppliedEdge::target).collect();
+pub(super) fn all(scan: &mut Scan, kinds: &Kinds, scope: Scope<'_>) -> Result<(), Failure> {
+    let targets = scan.edges.iter().map(super::AppliedEdge::target);
+    let targets: Vec<_> = targets.map(|target| (kinds.served(&target), target)).collect();
     let labels = Labels::from_objects(&scan.objects);
     let mut count = 0_usize;
     let mut last = vec![None; scan.edges.len()];
     for PendingReference { from, edge, reference } in std::mem::take(&mut scan.pending) {
-        let (Some(target), Some(holder)) = (targets.get(edge), scan.objects.get(from)) else { continue };
+        let (Some((served, target)), Some(holder)) = (targets.get(edge), scan.objects.get(from)) else { continue };
+        let refers = |object: &Object| reference.refers_to(&object.referent, &target.group, served);
         let (ReferenceTarget::Named { namespace, .. }
         | ReferenceTarget::Selected { namespace, .. }
         | ReferenceTarget::Unclear { namespace, .. }) = &reference.means;
@@ -36,12 +39,11 @@ pub(super) fn all(scan: &mut Scan, scope: Scope<'_>) -> Result<(), Failure> {
             scope.namespace.is_none() || holder.namespace().is_some() || object.inside || object.namespace().is_none()
         };
         let number = scan.references.len();
-        let spared = objects().filter(|(index, object)| {
-            *index != from && reference.means.includes(&object.referent) && !reference.refers_to(&object.referent)
-        });
+        let spared = objects()
+            .filter(|(index, object)| *index != from && reference.means.includes(&object.referent) && !refers(object));
         scan.owners.extend(spared.map(|(owner, _)| OwnerReference { reference: number, owner }));
         let exists = objects().any(|(_, object)| reference.means.includes(&object.referent));
-        let holds = objects().filter(|(_, object)| is_near(object) && reference.refers_to(&object.referent));
+        let holds = objects().filter(|(_, object)| is_near(object) && refers(object));
         let mut holds: Vec<_> = holds.map(|(index, _)| index).collect();
         holds.sort_unstable();
         count = count.saturating_add(holds.len());

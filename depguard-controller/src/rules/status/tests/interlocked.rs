@@ -4,12 +4,15 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use depguard_core::interlock::Buckets;
+use depguard_core::rule::{RuleKey, RuleVersion};
 
 use super::*;
 use crate::interlock::RegisterReadiness;
+use crate::probe::result::{ExpectedRule, NOT_ASKED};
 
 const SETTLING: Duration = Duration::from_secs(240);
-const INTERLOCKED: &str = "True Interlocked: of a new reference and the deletion of its target, at most one is allowed";
+const INTERLOCKED: &str = "True Interlocked: of a new reference and the deletion of its target, at most one is allowed; \
+                           excepted: deletions by override, dependents that are being deleted";
 
 /// Returns a rule that refuses on both sides, in a setting in which all parts have been in order for so long.
 fn in_order_for(time: Duration) -> Setting {
@@ -21,7 +24,8 @@ fn in_order_for(time: Duration) -> Setting {
     setting.interlock = Some(InterlockView {
         buckets: Buckets::new(4).unwrap(),
         settling: SETTLING,
-        readiness: RegisterReadiness::Open { since },
+        has_locks: false,
+        readiness: RegisterReadiness::Open { since, full: None },
         now: since + time,
         due: Cell::new(None),
     });
@@ -54,7 +58,7 @@ fn the_part_that_was_in_order_last_decides() {
     waits(&|setting| setting.registers.values_mut().last().unwrap().1 += late);
     waits(&|setting| {
         let view = setting.interlock.as_mut().unwrap();
-        view.readiness = RegisterReadiness::Open { since: view.now - SETTLING + late };
+        view.readiness = RegisterReadiness::Open { since: view.now - SETTLING + late, full: None };
     });
 }
 
@@ -77,6 +81,48 @@ fn a_part_that_is_not_in_order_is_named() {
 }
 
 #[test]
+fn a_full_register_is_told_and_breaks_no_promise() {
+    let said = said(|setting| {
+        let RegisterReadiness::Open { full, .. } = &mut setting.interlock.as_mut().unwrap().readiness else { panic!() };
+        *full = Some(Buckets::new(4).unwrap().registers().next().unwrap());
+    });
+    let full = "ReferenceRegister bucket-0-of-4 is full, so requests about its targets are put off";
+    assert_eq!(said, format!("{INTERLOCKED}; {full}"));
+}
+
+#[test]
+fn an_answer_that_is_late_changes_nothing_and_another_replica_does() {
+    let in_force = in_order_for(SETTLING).registers;
+    let with = |change: &dyn Fn(&mut ProbeResult)| {
+        said(|setting| {
+            let rule = &setting.rules[0];
+            let key = RuleKey { cluster: Some(cluster("compute")), name: "a".to_owned() };
+            let expected = ExpectedRule { policy: FailurePolicy::Fail, version: RuleVersion::of(rule) };
+            let mut result = super::in_force(&[(key, expected)].into(), in_force.get(&Side::Dependents));
+            change(&mut result);
+            setting.of_dependents.1 = Some(result);
+        })
+    };
+    let late = |result: &mut ProbeResult| {
+        result.problem = Some(Finding::unknown(NOT_ASKED, "could not read the webhook configuration back: no answer"));
+    };
+    assert_eq!(with(&late), INTERLOCKED);
+    // The prober tells nothing of the rule once nobody has answered for too long.
+    let silent = with(&|result| {
+        late(result);
+        result.steady.clear();
+    });
+    assert!(silent.starts_with("Unknown EnforcementUnknown: the rule is not enforced: could not read"), "{silent}");
+    let without = with(&|result| {
+        for (loaded, _) in result.steady.values_mut() {
+            let other = loaded[0].clone().interlocked_by(0);
+            loaded.push(other);
+        }
+    });
+    assert!(without.starts_with("False OtherRegisters: a webhook interlocks nothing"), "{without}");
+}
+
+#[test]
 fn a_rule_that_can_not_be_interlocked_says_why() {
     let by = |edit: &dyn Fn(&mut Value)| said(|setting| edit(dependency(setting)));
     let warns = by(&|dependency| dependency["onDelete"] = "Warn".into());
@@ -89,6 +135,14 @@ fn a_rule_that_can_not_be_interlocked_says_why() {
         dependency["apiExportRef"].take();
     });
     assert!(of_pods.starts_with("False Pods: spec.dependencies[0]: evictions"), "{of_pods}");
+    // API servers write a namespace's phase, or an approval, by themselves.
+    let status = said(|setting| {
+        setting.rules[0]["spec"]["dependent"]["group"] = "apps".into();
+        dependency(setting)["fieldRef"]["path"] = ".status.vpc".into();
+    });
+    assert!(status.starts_with("False Status: "), "{status}");
+    let of_custom = by(&|dependency| dependency["fieldRef"]["path"] = ".status.vpc".into());
+    assert!(!of_custom.contains("Status:"), "{of_custom}");
     // Dependents without namespaces mean a VPC of each namespace.
     let of_each = said(|setting| {
         setting.seen.push(("virtualmachines", facts("virtualmachines", |facts| facts.namespaced = false)));
@@ -98,18 +152,69 @@ fn a_rule_that_can_not_be_interlocked_says_why() {
     assert!(unknown.starts_with("Unknown KindUnknown: ") || unknown.starts_with("False NotEnforced"), "{unknown}");
 }
 
+/// Adds a rule by which the VPCs of this workspace's export refer to virtual machines.
+fn refer_back(setting: &mut Setting, cluster: &str) {
+    let mut back = rule(cluster, "back", &[("root:compute", "virtualmachines.compute.example.com")]);
+    back["spec"]["dependencies"][0]["apiExportRef"]["name"] = "compute.example.com".into();
+    back["spec"]["dependent"] = json!({
+        "apiExportName": "network.example.com", "group": "network.example.com", "version": "v1alpha1", "kind": "VPC",
+        "resource": "vpcs",
+    });
+    back["spec"]["dependencies"][0]["onMissing"] = "Deny".into();
+    setting.rules.push(back);
+}
+
 #[test]
 fn kinds_that_refer_to_each_other_are_not_interlocked() {
-    let cycle = said(|setting| {
-        let mut back = rule("network", "back", &[(NETWORK, "virtualmachines.compute.example.com")]);
-        back["spec"]["dependent"] = json!({
-            "apiExportName": "network", "group": "network.example.com", "version": "v1alpha1", "kind": "VPC",
-            "resource": "vpcs",
-        });
-        back["spec"]["dependencies"][0]["onMissing"] = "Deny".into();
-        setting.rules.push(back);
-    });
+    let cycle = said(|setting| refer_back(setting, "network"));
     assert!(cycle.starts_with("False Cycle: spec.dependencies[0]: these kinds refer to each other"), "{cycle}");
+}
+
+#[test]
+fn kinds_of_the_same_names_from_a_stranger_close_no_cycle() {
+    let stranger = said(|setting| {
+        setting.bindings.push(binding("evil", "root:evil"));
+        refer_back(setting, "evil");
+    });
+    assert_eq!(stranger, INTERLOCKED);
+}
+
+#[test]
+fn owned_dependents_that_something_may_keep_are_not_interlocked() {
+    let ignore = |setting: &mut Setting| dependency(setting)["ownedDependents"] = "Ignore".into();
+    let free = said(ignore);
+    assert_eq!(free, format!("{INTERLOCKED}, owned dependents that a finalizer or another webhook keeps"));
+    let locked = said(|setting| {
+        ignore(setting);
+        setting.interlock.as_mut().unwrap().has_locks = true;
+    });
+    let why =
+        "with ownedDependents: Ignore, a lock may keep virtualmachines.compute.example.com after the owner is gone";
+    assert_eq!(locked, format!("False OwnedDependents: spec.dependencies[0]: {why}"));
+    let referenced = said(|setting| {
+        ignore(setting);
+        refer_back(setting, "network");
+        setting.rules[1]["spec"]["dependencies"][0]["onMissing"] = "Warn".into();
+    });
+    assert!(referenced.contains("OwnedDependents: spec.dependencies[0]: with ownedDependents: Ignore, a rule may"));
+    // Without the field each dependent keeps its target.
+    assert_eq!(said(|setting| setting.interlock.as_mut().unwrap().has_locks = true), INTERLOCKED);
+}
+
+#[test]
+fn on_kubernetes_the_cases_that_nobody_reviews_are_told() {
+    let mut setting = in_order_for(SETTLING);
+    setting.control_plane = ControlPlane::Kubernetes;
+    setting.own_namespace = Some("depguard-system".to_owned());
+    let rule = &mut setting.rules[0];
+    rule["metadata"].as_object_mut().unwrap().remove("annotations");
+    rule["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
+    let target = &mut rule["spec"]["dependencies"][0];
+    target.as_object_mut().unwrap().remove("apiExportRef");
+    target["group"] = "".into();
+    target["resource"] = "secrets".into();
+    let cases = "objects in namespace depguard-system, the Secrets of Helm's releases";
+    assert_eq!(setting.condition("Interlocked"), format!("{INTERLOCKED}, {cases}"));
 }
 
 #[test]

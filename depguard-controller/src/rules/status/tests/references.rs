@@ -74,7 +74,8 @@ fn a_workspace_without_a_binding_of_depguard_has_no_references_checked() {
 
 #[test]
 fn a_webhook_that_does_not_check_references_is_not_taken_for_one_that_does() {
-    let nothing = ProbeResult { loaded: [(FailurePolicy::Fail, Ok(BTreeMap::new()))].into(), ..ProbeResult::default() };
+    let nothing =
+        ProbeResult { loaded: [(FailurePolicy::Fail, Ok(vec![BTreeMap::new()]))].into(), ..ProbeResult::default() };
     let unreachable = ProbeResult {
         loaded: [(FailurePolicy::Fail, Err(Finding::no(WEBHOOK_UNREACHABLE, "404")))].into(),
         ..ProbeResult::default()

@@ -9,11 +9,11 @@ use crate::guards::locks::lock_match::{Attempt, LockMatch};
 use crate::guards::locks::object::Aim;
 use crate::guards::locks::object_scope::{Around, ObjectScope};
 use crate::guards::locks::reading::{self, Locks, Read, TableState};
-use crate::guards::locks::request_queue::{Ask, RequestQueue};
+use crate::guards::locks::request_queue::RequestQueue;
 use crate::model::names::LogicalCluster;
 use crate::protocol::cause::Cause;
 use crate::protocol::problem::Unresolved;
-use crate::protocol::request::{QueryId, Verb};
+use crate::protocol::request::{Ask, QueryId, Verb};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::{object, something_else, unanswered};
 

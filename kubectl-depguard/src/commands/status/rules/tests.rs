@@ -84,6 +84,7 @@ fn a_rule_that_is_not_interlocked_is_not_well_unless_it_only_waits() {
         ("False", "Waiting", 0, false),
         ("True", "Interlocked", 0, false),
         ("False", "Pods", 1, true),
+        ("False", "OwnedDependents", 1, true),
         ("False", "Pods", 0, false),
         ("False", "RegistersNotOpen", 1, false),
         ("Unknown", "NotAsked", 1, false),
