@@ -109,8 +109,6 @@ impl Reconciler {
         self.promise_due = found.interlock.as_ref().and_then(InterlockView::due);
         self.context.metrics.rules(statuses.iter().map(|status| &status.object));
         self.write_statuses(state, statuses, &now).await;
-        let keys: HashSet<_> = plan.rules.iter().map(|rule| &rule.key).collect();
-        self.failures.statuses.keep(|key| keys.contains(key));
         self.context.metrics.ended(begun.elapsed());
     }
 
@@ -179,6 +177,9 @@ impl Reconciler {
                 (ConfigurationPlan::Do { desired: Some(_), .. }, Err(why))
                     if existing.is_some_and(|existing| !names_generation(existing, input.clients.generation)) =>
                 {
+                    // What failed before is tried at once when this is over, and not meanwhile.
+                    self.failures.installs.done(key);
+                    self.failures.outcomes.remove(key);
                     outcomes.insert(key.clone(), Outcome::Pending(why.clone()));
                     continue;
                 }
@@ -241,6 +242,9 @@ impl Reconciler {
 
     /// Writes the rules' statuses that changed, and events about the changes.
     async fn write_statuses(&mut self, state: &Snapshot, statuses: Vec<RuleStatus<'_>>, now: &str) {
+        // A status that was written after all, as the watch shows a moment later, is not to be tried again.
+        let new: HashSet<_> = statuses.iter().filter(|said| said.is_new).map(|said| &said.rule.key).collect();
+        self.failures.statuses.keep(|key| new.contains(key));
         let due = statuses.into_iter().filter(|said| said.is_new).filter_map(|RuleStatus { rule, object, .. }| {
             let attempt_hash = hash_of(None, Some(rule.object));
             let due = self.failures.statuses.is_due(&rule.key, attempt_hash, Instant::now());

@@ -224,8 +224,19 @@ pub(crate) async fn probe(controller: &Controller, path: &str) -> u16 {
 
 /// Returns the whole answer of a probe.
 pub(crate) async fn answer(controller: &Controller, path: &str) -> String {
+    page(controller.probe_addr().unwrap(), path).await
+}
+
+/// Returns the value of one of the controller's metrics, or 0 if it is not there.
+pub(crate) async fn metric(controller: &Controller, name: &str) -> f64 {
+    let page = page(controller.metrics_addr().unwrap(), "/metrics").await;
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0.0, |value| value.parse().unwrap())
+}
+
+async fn page(address: std::net::SocketAddr, path: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(controller.probe_addr().unwrap()).await.unwrap();
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();

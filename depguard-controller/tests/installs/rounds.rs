@@ -7,7 +7,7 @@ use depguard_testbed::{Fault, When};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::bed::{Bed, COMPUTE, NETWORK, URL, probe, until, until_ready, write_bundle};
+use crate::bed::{Bed, COMPUTE, NETWORK, URL, metric, probe, until, until_ready, write_bundle};
 
 #[tokio::test]
 async fn a_rule_is_installed_in_its_targets_workspace_and_says_so() {
@@ -388,4 +388,46 @@ async fn what_is_in_order_is_not_written_again() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     controller.stop().await;
     assert_eq!(writes.map(|fault| bed.testbed.faults().hits(fault)), [Some(0); 4]);
+}
+
+/// A watch that is late shows a status after the controller has tried to write the status again. Nothing is left to try
+/// then.
+#[tokio::test]
+async fn a_status_that_the_watch_shows_late_leaves_no_round_overdue() {
+    let bed = Bed::kcp_bound().await;
+    bed.rule("vm", &["vpcs"]).await;
+    let config = bed.config().metrics_addr(Some(([127, 0, 0, 1], 0).into()));
+    let controller = Controller::start(config).await.unwrap();
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+
+    let silent = bed.testbed.faults().inject(Fault::WatchSilent, When::always().path("/dependencyrules?"));
+    let export = json!({
+        "apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport",
+        "metadata": {"name": "compute.example.com"}, "spec": {},
+    });
+    let exports = "/apis/apis.kcp.io/v1alpha2/apiexports";
+    bed.at(COMPUTE).post_json(exports, &export).await.unwrap();
+    let mut changes = 0;
+    until("a status is written by an old version", async || {
+        changes += 1;
+        bed.edit(COMPUTE, &format!("{exports}/compute.example.com"), |export| {
+            export["metadata"]["annotations"]["example.com/changes"] = json!(changes.to_string());
+        })
+        .await;
+        let outdated = metric(&controller, r#"depguard_controller_status_writes_total{outcome="outdated"}"#).await;
+        if outdated > 0.0 { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    bed.testbed.faults().clear(silent);
+
+    // A try that failed twice is due again after two seconds: more than a hundred looks.
+    let (mut rounds, mut alike) = (0.0, 0);
+    until("no round follows another", async || {
+        let now = metric(&controller, "depguard_controller_round_duration_seconds_count").await;
+        alike = if now.to_bits() == f64::to_bits(rounds) { alike + 1 } else { 0 };
+        rounds = now;
+        if alike == 120 { Ok(()) } else { Err(format!("{now} rounds")) }
+    })
+    .await;
+    controller.stop().await;
 }
