@@ -21,6 +21,8 @@ pub(crate) struct Flaws {
     pub(crate) unmatchable: Vec<usize>,
     /// Fields that name kinds about which API servers ask no webhook, each with the reason.
     pub(crate) unreviewed: Vec<(String, String)>,
+    /// APIExports that the rule names and that are missing, or don't serve the rule's kinds.
+    pub(crate) missing_exports: Vec<String>,
     /// Kinds that the rule names and that are missing.
     pub(crate) missing: Vec<String>,
 }
@@ -62,6 +64,9 @@ pub(crate) fn hindrance(
     if programmed.status != "True" {
         let why = format!("a webhook configuration is not installed: {}", programmed.message);
         return Some(Finding::no("NotProgrammed", why));
+    }
+    if !flaws.missing_exports.is_empty() {
+        return Some(Finding::no("ExportNotFound", flaws.missing_exports.join("; ")));
     }
     let is_local = input.control_plane == ControlPlane::Kcp
         && input.read_through == ReadThrough::Export

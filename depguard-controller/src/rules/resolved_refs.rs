@@ -18,11 +18,7 @@ use crate::schema::rule_check::local_targets;
 /// Returns the condition: true if the workspaces, exports and kinds exist, and the providers accept the rule.
 pub(crate) fn resolved(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule, named: &NamedKinds<'_>) -> Finding {
     let mut findings = Findings::default();
-    let dependent = parsed.dependent();
-    if let (Some(cluster), Some(export)) = (&rule.key.cluster, &dependent.export) {
-        let kind = dependent.gvr.group_resource();
-        findings.extend(check_export(input, cluster, export, &kind, "spec.dependent.apiExportName"));
-    }
+    export_problems(input, rule, parsed).for_each(|problem| findings.push(problem));
     for target in &rule.targets {
         let Some(export) = &target.export else { continue };
         let field = format!("spec.dependencies[{}].apiExportRef", target.dependency);
@@ -30,7 +26,6 @@ pub(crate) fn resolved(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule
         match (clusters.as_slice(), input.lookups.get(&export.path)) {
             ([], _) | (_, Some(WorkspaceLookup::NotFound)) => findings.push(not_bound(input, &export.path, &field)),
             ([cluster], lookup) => {
-                findings.extend(check_export(input, cluster, &export.name, &target.kind, &format!("{field}.name")));
                 check_rule_grant(input, &rule.key, cluster, &export.name, &mut findings);
                 if let Some(WorkspaceLookup::Unknown { why }) = lookup {
                     let path = &export.path;
@@ -55,6 +50,34 @@ pub(crate) fn resolved(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule
         "Unknown",
     ];
     findings.sum_up(&order, "ResolvedRefs", "everything that the rule names exists")
+}
+
+/// Returns what is wrong with the APIExports that are known not to be there, or not to serve the kinds that the rule
+/// names: nobody can have bound such a kind from there.
+pub(crate) fn missing_exports(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> Vec<String> {
+    let problems = export_problems(input, rule, parsed);
+    problems.filter(|problem| problem.status == "False").map(|problem| problem.message).collect()
+}
+
+/// Returns the findings about the APIExports that a rule names: the dependents', and the targets' whose workspace is
+/// known.
+fn export_problems(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> impl Iterator<Item = Finding> {
+    let dependent = parsed.dependent();
+    let of_dependent = rule.key.cluster.as_ref().zip(dependent.export.as_ref()).and_then(|(cluster, export)| {
+        let kind = dependent.gvr.group_resource();
+        check_export(input, cluster, export, &kind, "spec.dependent.apiExportName")
+    });
+    let of_targets = rule.targets.iter().filter_map(|target| {
+        let export = target.export.as_ref()?;
+        let mut clusters = input.clusters(&export.path);
+        let (Some(cluster), None) = (clusters.next(), clusters.next()) else { return None };
+        if input.lookups.get(&export.path) == Some(&WorkspaceLookup::NotFound) {
+            return None;
+        }
+        let field = format!("spec.dependencies[{}].apiExportRef.name", target.dependency);
+        check_export(input, cluster, &export.name, &target.kind, &field)
+    });
+    of_dependent.into_iter().chain(of_targets)
 }
 
 fn not_bound(input: &PlanInput<'_>, path: &WorkspacePath, field: &str) -> Finding {

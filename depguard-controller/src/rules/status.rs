@@ -122,6 +122,7 @@ fn of_rule(
     let flaws = Flaws {
         unmatchable: named.unmatchable_dependencies(),
         unreviewed: rule_check::unreviewed(parsed),
+        missing_exports: resolved_refs::missing_exports(input, rule, parsed),
         missing: named.missing_kinds(),
     };
     let hindrance = enforced::hindrance(input, rule, parsed, &flaws, &programmed);

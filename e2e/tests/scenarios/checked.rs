@@ -41,3 +41,31 @@ pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
     .await?;
     ensure(told["type"] == "Warning", || told.to_string())
 }
+
+/// Changes one name of a rule by a letter, and back, one after the other: the rule says each time that it protects nothing.
+pub(crate) async fn one_wrong_letter(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let compute = &cast.compute;
+    let right = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    world.add_rule(compute, &right).await?;
+    let _depguard = Depguard::start(&world).await?;
+    for name in [
+        "/dependent/apiExportName",
+        "/dependent/group",
+        "/dependent/resource",
+        "/dependencies/0/apiExportRef/name",
+        "/dependencies/0/apiExportRef/path",
+        "/dependencies/0/group",
+        "/dependencies/0/resource",
+    ] {
+        world.condition(compute, "machines", "Enforced", "True").await?;
+        let mut spec = right["spec"].clone();
+        let word = spec.pointer_mut(name).ok_or_else(|| Stop::Failed(format!("no {name}: {right}")))?;
+        *word = json!(format!("{}x", word.as_str().unwrap_or_default()));
+        world.change_rule(compute, "machines", &json!({"spec": spec})).await?;
+        world.condition(compute, "machines", "ResolvedRefs", "False").await?;
+        world.condition(compute, "machines", "Enforced", "False").await?;
+        world.change_rule(compute, "machines", &json!({"spec": right["spec"]})).await?;
+    }
+    Ok(())
+}

@@ -319,16 +319,18 @@ fn a_rule_that_cannot_be_used_says_why_and_what_that_means() {
 fn what_a_rule_does_is_said() {
     let mut rule =
         rule("compute", "a", &[(NETWORK, "vpcs.network.example.com"), (NETWORK, "lans.network.example.com")]);
-    let said = Setting::from_rule(rule.clone()).condition("Enforced");
+    let mut setting = Setting::from_rule(rule.clone());
+    let lans = json!({"group": "network.example.com", "name": "lans", "schema": "x"});
+    setting.exports.as_mut().unwrap()[1]["spec"]["resources"].as_array_mut().unwrap().push(lans);
     assert_eq!(
-        said,
+        setting.condition("Enforced"),
         "True Enforced: depguard refuses deletions of lans.network.example.com, vpcs.network.example.com while \
          dependents refer to them"
     );
-    assert_eq!(Setting::from_rule(rule.clone()).changed()[0]["status"]["summary"], "vpcs,lans");
-    let waiting = Setting { outcome: Outcome::Pending("409".to_owned()), ..Setting::from_rule(rule.clone()) };
+    assert_eq!(setting.changed()[0]["status"]["summary"], "vpcs,lans");
+    setting.outcome = Outcome::Pending("409".to_owned());
     assert!(
-        waiting.condition("Enforced").starts_with("False NotProgrammed: a webhook configuration is not installed: ")
+        setting.condition("Enforced").starts_with("False NotProgrammed: a webhook configuration is not installed: ")
     );
     rule["spec"]["dependencies"] = json!([]);
     assert!(Setting::from_rule(rule).condition("Enforced").starts_with("True Enforced: the rule names no dependency"));

@@ -88,6 +88,35 @@ fn an_export_that_is_not_there_or_serves_other_kinds_is_named() {
     assert!(setting.condition("Programmed").starts_with("True "));
 }
 
+/// With any of these slips, the rule finds nothing, and the targets can be deleted.
+#[test]
+fn a_rule_whose_exports_are_not_there_is_not_enforced() {
+    let right = vm_to_vpc();
+    assert!(Setting::from_rule(right.clone()).condition("Enforced").starts_with("True "));
+    let slips = [
+        "/spec/dependent/apiExportName",
+        "/spec/dependent/group",
+        "/spec/dependent/resource",
+        "/spec/dependencies/0/apiExportRef/name",
+        "/spec/dependencies/0/group",
+        "/spec/dependencies/0/resource",
+    ];
+    for field in slips {
+        for slip in [|word: &str| format!("x{word}"), |word: &str| word[1..].to_owned()] {
+            let mut wrong = right.clone();
+            let word = wrong.pointer_mut(field).unwrap();
+            *word = json!(slip(word.as_str().unwrap()));
+            let setting = Setting::from_rule(wrong);
+            let [resolved, enforced] = ["ResolvedRefs", "Enforced"].map(|type_| setting.condition(type_));
+            assert!(enforced.starts_with("False ExportNotFound: "), "{field}: {enforced}");
+            assert_eq!(resolved, enforced, "{field}");
+        }
+    }
+    // What may not be seen may be in order.
+    let unseen = Setting { exports: None, ..Setting::from_rule(right) };
+    assert!(unseen.condition("Enforced").starts_with("True "));
+}
+
 #[test]
 fn what_may_not_be_seen_is_unknown() {
     let mut setting = Setting::from_rule(vm_to_vpc());
