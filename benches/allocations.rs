@@ -3,8 +3,10 @@
 //! A count is the same on every machine, so the benchmark asserts it: data that nobody asked for costs nothing.
 
 use allocation_counter::{AllocationInfo, measure};
+use depguard_core::protocol::ObjectReview;
 use depguard_core::scan::{Extractor, Prefilter};
-use depguard_core::{ControlPlane, FieldPath, Review, RuleSet};
+use depguard_core::{Context, ControlPlane, FieldPath, Review, RuleSet};
+use serde_json::{Value, json};
 
 use self::pages::{Size, page};
 use self::reviews::{decide, review, rule};
@@ -21,6 +23,7 @@ fn main() {
     extraction();
     searches();
     decisions();
+    updates();
 }
 
 /// Prints the allocations of a run, and returns them.
@@ -104,4 +107,42 @@ fn decisions() {
     assert_eq!(few.count_total, decided(500, "vpc-0").count_total, "an object that doesn't refer costs no allocation");
     decided(10, "a");
     decided(500, "a");
+}
+
+/// An update of an object with more references than are read one by one, so that both its states are compared.
+fn updates() {
+    let rules = RuleSet::load(ControlPlane::Kubernetes, [&rule_of_lists()]);
+    let decided = |parts: usize| {
+        let review = update(10_050, parts);
+        let counted = count(&format!("an update of 10,050 references and {parts} other parts"), || {
+            let review = ObjectReview::parse(&review).expect("a review");
+            assert!(rules.evaluate_references(&review, &Context::default()).decide().allowed());
+        });
+        (counted.bytes_max, review.len() as u64)
+    };
+    let ((few, short), (many, long)) = (decided(1_000), decided(100_000));
+    assert!(many - few <= long - short, "what no rule reads takes no more memory than its text");
+}
+
+/// Returns a rule that says that virtual machines refer to VPCs in a list, which must be there.
+fn rule_of_lists() -> Value {
+    let mut rule = rule(0);
+    rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vpcs[*].name");
+    rule["spec"]["dependencies"][0]["onMissing"] = json!("Deny");
+    rule
+}
+
+/// Returns a review of an update of a virtual machine, which changes one of the parts of which no rule knows.
+fn update(references: usize, parts: usize) -> Vec<u8> {
+    let vpcs: Vec<_> = (0..references).map(|n| json!({"name": format!("vpc-{n}")})).collect();
+    let [object, old_object] = [1, 2].map(|first| {
+        let parts: Vec<_> = (0..parts).map(|n| json!({"a": if n == 0 { first } else { 0 }})).collect();
+        json!({"metadata": {"name": "m", "namespace": "default", "uid": "u"}, "spec": {"vpcs": vpcs, "parts": parts}})
+    });
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "1", "operation": "UPDATE", "name": "m", "namespace": "default", "object": object, "oldObject": old_object,
+        "resource": {"group": "compute.example.com", "version": "v1", "resource": "virtualmachines"},
+        "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+    }});
+    review.to_string().into_bytes()
 }

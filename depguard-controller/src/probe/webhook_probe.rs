@@ -28,8 +28,6 @@ const CALL: Duration = Duration::from_secs(5);
 const MAX_ANSWER: usize = 8 << 20;
 /// Maximum number of replicas that are asked.
 const MAX_REPLICAS: usize = 16;
-/// Maximum number of rules that one call asks for.
-const MAX_RULES_PER_REQUEST: usize = 10_000;
 
 /// Address of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +144,7 @@ async fn ask_replica(
         .and_then(|caller| caller.for_host_of(&address.url))
         .map_err(|why| problem(&address.url, &why))?;
     let mut loaded = LoadedRules::new();
-    for rules in rules.chunks(MAX_RULES_PER_REQUEST) {
+    for rules in rules.chunks(LoadedRulesRequest::MAX_RULES) {
         let request = LoadedRulesRequest::new(uid(), rules.iter().copied());
         let answer =
             caller.post(request.to_review(), MAX_ANSWER, CALL).await.map_err(|why| problem(&address.url, &why))?;

@@ -5,9 +5,11 @@
 //! `dependencyrules/enforcement`, which is a resource of no API server. The answer is always `allowed`, so a request
 //! can't cause a deletion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 use crate::model::api;
@@ -16,11 +18,13 @@ use crate::protocol::admission_review::{Operation, Review, ReviewError};
 use crate::rule::set::RuleSet;
 use crate::rule::{RuleKey, RuleVersion};
 
-/// A request to a webhook, which asks for the rules that the webhook has loaded, out of some rules.
+/// A request to a webhook, which asks for the rules that the webhook has loaded, out of at most [`Self::MAX_RULES`].
+///
+/// Anybody who reaches the webhook can send one. So the answer tells of each rule once, and only of rules that exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedRulesRequest {
     uid: String,
-    rules: Vec<Entry>,
+    rules: BTreeSet<RuleKey>,
 }
 
 /// A webhook's answer to an [`LoadedRulesRequest`].
@@ -88,15 +92,17 @@ const NOT_LOADED: &str = "notLoaded";
 const VERSION: &str = "version";
 
 impl LoadedRulesRequest {
+    /// Maximum number of rules in one request: a webhook refuses to read more.
+    pub const MAX_RULES: usize = 10_000;
+
     /// Creates a loaded-rules request about these rules. The answer repeats `uid`.
     pub fn new<'k>(uid: impl Into<String>, rules: impl IntoIterator<Item = &'k RuleKey>) -> Self {
-        let rules = rules.into_iter().map(|key| Entry::new(key, None));
-        Self { uid: uid.into(), rules: rules.collect() }
+        Self { uid: uid.into(), rules: rules.into_iter().cloned().collect() }
     }
 
     /// Returns the rules of the loaded-rules request.
-    pub fn rules(&self) -> impl Iterator<Item = RuleKey> {
-        self.rules.iter().filter_map(Entry::key)
+    pub fn rules(&self) -> &BTreeSet<RuleKey> {
+        &self.rules
     }
 
     /// Reads a loaded-rules request from the bytes from which `review` was parsed; `None` for an ordinary review.
@@ -113,7 +119,8 @@ impl LoadedRulesRequest {
 
     /// Returns the AdmissionReview to post.
     pub fn to_review(&self) -> Vec<u8> {
-        let object = json!({"rules": self.rules});
+        let rules: Vec<_> = self.rules.iter().map(|key| Entry::new(key, None)).collect();
+        let object = json!({"rules": rules});
         json!({
             "apiVersion": "admission.k8s.io/v1",
             "kind": "AdmissionReview",
@@ -137,12 +144,12 @@ impl LoadedRulesRequest {
     pub fn answer(&self, rules: Result<&RuleSet, &str>, lacks: &BTreeMap<RuleKey, String>, registers: u16) -> Vec<u8> {
         let (annotation, text) = match rules {
             Ok(rules) => {
-                let loaded = |key: RuleKey| {
-                    let version = rules.version_of(&key)?.clone();
-                    let rule = LoadedRule { version, lacks: lacks.get(&key).cloned(), registers };
-                    Some(Entry::new(&key, Some(rule)))
+                let loaded = |key| {
+                    let version = rules.version_of(key)?.clone();
+                    let rule = LoadedRule { version, lacks: lacks.get(key).cloned(), registers };
+                    Some(Entry::new(key, Some(rule)))
                 };
-                (LOADED, json!(self.rules().filter_map(loaded).collect::<Vec<_>>()).to_string())
+                (LOADED, json!(self.rules.iter().filter_map(loaded).collect::<Vec<_>>()).to_string())
             }
             Err(why) => (NOT_LOADED, why.to_owned()),
         };
@@ -229,7 +236,36 @@ struct QuestionRequest {
 
 #[derive(Deserialize)]
 struct QuestionObject {
-    rules: Vec<Entry>,
+    #[serde(deserialize_with = "distinct")]
+    rules: BTreeSet<RuleKey>,
+}
+
+/// Reads rules, each once however often the list names it. A longer list than a request may have is an error before
+/// more of the list is read.
+fn distinct<'de, D: Deserializer<'de>>(list: D) -> Result<BTreeSet<RuleKey>, D::Error> {
+    struct Rules;
+    impl<'de> Visitor<'de> for Rules {
+        type Value = BTreeSet<RuleKey>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of rules")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut rules = BTreeSet::new();
+            while let Some(entry) = list.next_element::<Entry>()? {
+                rules.extend(entry.key());
+                if rules.len() > LoadedRulesRequest::MAX_RULES {
+                    return Err(A::Error::custom(format_args!(
+                        "the request names more than {} rules",
+                        LoadedRulesRequest::MAX_RULES
+                    )));
+                }
+            }
+            Ok(rules)
+        }
+    }
+    list.deserialize_seq(Rules)
 }
 
 #[derive(Deserialize)]
@@ -348,6 +384,30 @@ mod tests {
         let annotations = json!({"loaded": "not JSON"});
         let odd = read(json!({"response": {"uid": "u", "auditAnnotations": annotations}}));
         assert!(matches!(odd, Err(LoadedError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_rule_that_is_named_again_and_again_is_told_once() {
+        let rules = RuleSet::load(ControlPlane::Kcp, &[rule("a1", "one", 3, ".spec.b")]);
+        let read = |named: Vec<Value>| {
+            let mut question: Value = serde_json::from_slice(&LoadedRulesRequest::new("u", &[]).to_review()).unwrap();
+            question["request"]["object"] = json!({"rules": named});
+            let bytes = question.to_string();
+            LoadedRulesRequest::from_review(&Review::parse(bytes.as_bytes()).unwrap(), bytes.as_bytes())
+        };
+        let names = |number| (0..number).map(|n| json!({"logicalCluster": "a1", "name": format!("r{n}")})).collect();
+        let once = LoadedRulesRequest::new("u", [&key(Some("a1"), "one")]);
+        // The generation is no part of the question.
+        let forged = (0..LoadedRulesRequest::MAX_RULES * 2)
+            .map(|n| json!({"logicalCluster": "a1", "name": "one", "generation": n}));
+        let forged = read(forged.collect()).unwrap().unwrap();
+        assert_eq!(forged, once);
+        let answer = |request: &LoadedRulesRequest| request.answer(Ok(&rules), &BTreeMap::new(), 0).len();
+        assert_eq!(answer(&forged), answer(&once));
+        let most = read(names(LoadedRulesRequest::MAX_RULES)).unwrap().unwrap();
+        assert!(answer(&most) < answer(&once), "of rules that are not there nothing is told");
+        let why = read(names(LoadedRulesRequest::MAX_RULES + 1)).unwrap_err().to_string();
+        assert!(why.contains("the request names more than 10000 rules"), "{why}");
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl MissingRights {
         rules: &RuleSet,
         request: &LoadedRulesRequest,
     ) -> BTreeMap<RuleKey, String> {
-        let required = rules.required_reads(&request.rules().collect());
+        let required = rules.required_reads(request.rules());
         let known = self.known(gets, required.values().flatten().collect()).await;
         let missing = |reads: BTreeSet<RequiredRead>| {
             let lacks = reads.iter().filter_map(|read| known.get(read)?.lacks.clone());

@@ -4,15 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::lookup::matcher::ReferenceMatcher;
 use crate::lookup::reference::ReferenceTarget;
-use crate::model::field_path::FieldPath;
 use crate::model::ownership::{OwnerReference, lost_owner};
 use crate::protocol::reviewed_object::ReviewedObject;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::scan::extract::PageError;
+use crate::scan::json::{Json, Malformed, Value};
 
 /// The changed object, reduced to the data that decides about its references.
 #[derive(Debug, Default)]
@@ -48,8 +47,12 @@ pub(super) struct NewReferences {
     pub(super) unclear: Vec<(usize, String)>,
 }
 
-/// Both states of an object with too many references to compare one by one.
-struct UnchangedFields(Option<(Value, Value)>);
+/// Both states of an object with too many references to compare one by one. They are compared as text, which is a little
+/// stricter than needed: a tree of an object takes many times the memory of its text, and a tenant chooses the object.
+struct UnchangedFields<'a> {
+    object: &'a str,
+    old_object: &'a str,
+}
 
 impl Holder {
     /// Reads the data of an object, and of its state before; `None` if the owners can't be read.
@@ -116,7 +119,7 @@ impl NewReferences {
             }
         });
         if let Some(old_object) = old_object.filter(|_| !references.unclear.is_empty()) {
-            let unchanged = UnchangedFields::new(object, old_object);
+            let unchanged = UnchangedFields { object, old_object };
             let is_known = |edge: usize| edges.get(edge).filter(|edge| unchanged.hold_inputs(edge));
             // Among the references that were not read may be one to the owner.
             let known = references.unclear.iter().filter_map(|(edge, _)| Some((*edge, is_known(*edge)?)));
@@ -165,18 +168,59 @@ fn owners(object: &str) -> Option<Vec<OwnerReference>> {
     Some(owned.metadata.owner_references.unwrap_or_default())
 }
 
-impl UnchangedFields {
-    fn new(object: &str, old_object: &str) -> Self {
-        Self(serde_json::from_str(object).ok().zip(serde_json::from_str(old_object).ok()))
-    }
-
+impl UnchangedFields<'_> {
     /// Returns true if no field that decides about the edge's references differs, so that no reference can be new.
     fn hold_inputs(&self, edge: &CompiledEdge) -> bool {
-        let (Some((object, old_object)), EdgeState::Usable { dependent, edge }) = (&self.0, &edge.state) else {
-            return false;
-        };
-        let subtree =
-            |state, path: &FieldPath| path.leading_names().try_fold(state, |value: &Value, name| value.get(name));
-        edge.inputs(dependent).all(|path| subtree(object, &path) == subtree(old_object, &path))
+        let EdgeState::Usable { dependent, edge } = &edge.state else { return false };
+        edge.inputs(dependent).all(|path| {
+            let names: Vec<_> = path.leading_names().collect();
+            let (mut new, mut old) = (Json::new(self.object.as_bytes()), Json::new(self.old_object.as_bytes()));
+            matches!((part(&mut new, &names), part(&mut old, &names)), (Ok(new), Ok(old)) if new == old)
+        })
+    }
+}
+
+/// Returns the text of the part of a value to which names lead; `None` if there is none. A name that stands twice is an
+/// error: nobody knows which of the two counts.
+fn part<'o>(json: &mut Json<'o>, names: &[&str]) -> Result<Option<&'o str>, Malformed> {
+    let Some((name, rest)) = names.split_first() else {
+        let start = json.offset();
+        json.skip()?;
+        return json.text_since(start).map(Some);
+    };
+    let Value::Map = json.clone().value()? else { return json.skip().map(|()| None) };
+    json.value()?;
+    let mut found = None;
+    let mut next = json.first_key()?;
+    while let Some(key) = next {
+        if *key.bytes()? != *name.as_bytes() {
+            json.skip()?;
+        } else if found.is_none() {
+            found = Some(part(json, rest)?);
+        } else {
+            return Err(json.expected("each key once"));
+        }
+        next = json.next_key()?;
+    }
+    Ok(found.flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_an_object_is_found_as_text() {
+        let object =
+            r#"{"a": 1, "spec": {"x": [1, {"b": 2}], "b\u0063": {"d": "e"}}, "list": [], "twice": 1, "twice": 1}"#;
+        let found = |names: &[&str]| part(&mut Json::new(object.as_bytes()), names).map_err(|why| why.expected);
+        assert_eq!(found(&["spec", "x"]), Ok(Some(r#"[1, {"b": 2}]"#)));
+        assert_eq!(found(&["spec", "bc", "d"]), Ok(Some(r#""e""#)));
+        assert_eq!(found(&["a"]), Ok(Some("1")));
+        for absent in [&["spec", "y"][..], &["b"], &["a", "b"], &["list", "0"]] {
+            assert_eq!(found(absent), Ok(None), "{absent:?}");
+        }
+        assert_eq!(found(&["twice"]), Err("each key once"));
+        assert_eq!(found(&[]).map(|all| all.map(str::len)), Ok(Some(object.len())));
     }
 }
