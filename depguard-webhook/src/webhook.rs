@@ -24,6 +24,7 @@ use crate::server::Server;
 use crate::server::client_ca;
 use crate::server::tasks::Tasks;
 use crate::server::tls::{self, CertificateError, Certificates};
+use crate::service::generations::Generations;
 use crate::service::review_service::{Limits, ReviewService};
 use crate::service::routes::PathKeys;
 use crate::traces::collector;
@@ -154,10 +155,11 @@ impl Webhook {
         }
         if let Some(buckets) = config.enable.registers {
             service = service.interlocking(buckets, OwnEndpoint::new(&connection));
-            if let Some(generations) = service.generations().cloned() {
-                let secret = RegisterKeySecret::new(connection.own_endpoint(), config.namespace.clone());
-                supporting.spawn_needed("register key", generations.follow(secret));
-            }
+        }
+        let generations = service.generations().cloned();
+        if let Some(generations) = generations.clone() {
+            let secret = RegisterKeySecret::new(connection.own_endpoint(), config.namespace.clone());
+            supporting.spawn_needed("register key", generations.follow(secret));
         }
         if let Some(file) = path_key {
             let keys = PathKeys::new(file.current().clone());
@@ -197,7 +199,10 @@ impl Webhook {
             let health = move || match serving.dead().or_else(|| needed.dead()) {
                 Some(_) => Health::Dead,
                 None if ending.is_cancelled() => Health::NotReady("the webhook is stopping".to_owned()),
-                None => rules.not_loaded().map_or(Health::Ready, Health::NotReady),
+                None => {
+                    let unread = || generations.as_ref().and_then(Generations::unread);
+                    rules.not_loaded().or_else(unread).map_or(Health::Ready, Health::NotReady)
+                }
             };
             supporting.spawn_needed("probes", probes.serve(health));
             webhook.probe_addr = Some(address);

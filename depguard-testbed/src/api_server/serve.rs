@@ -53,7 +53,11 @@ async fn disturbed(world: &Arc<World>, shard: Option<usize>, request: Request<In
     let mut lists = Lists::default();
     for fault in world.faults.strike(request.method().as_str(), &path_and_query) {
         match fault {
-            Fault::Latency(time) => tokio::time::sleep(time).await,
+            Fault::Latency(time) => {
+                let mut changes = world.faults.subscribe();
+                let cleared = changes.wait_for(|_| !world.faults.is_on(fault));
+                _ = tokio::time::timeout(time, cleared).await;
+            }
             Fault::TooManyRequests { retry_after } => {
                 return reply::error(&ApiError::too_many_requests(retry_after));
             }

@@ -15,7 +15,7 @@ pub use life::{Death, Life, Write};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request waits before it is served.
+    /// The request waits before it is served, at most until the fault is cleared.
     Latency(Duration),
     /// HTTP 429 with `Retry-After: <seconds>`.
     TooManyRequests {

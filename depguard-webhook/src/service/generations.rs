@@ -5,6 +5,7 @@
 //! that this replica records.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -23,13 +24,28 @@ pub(crate) struct Generations {
     keyed: Arc<ArcSwapOption<Buckets>>,
     /// Notified once a review names a generation that this replica doesn't have.
     unknown: Arc<Notify>,
+    /// Set once the first read of the key has ended, whatever it showed.
+    is_read: Arc<AtomicBool>,
 }
 
 impl Generations {
     /// Makes the holder of these registers, whose key may follow later.
     pub(crate) fn new(buckets: Buckets) -> Self {
         let keyed = buckets.generation().map(|_| Arc::new(buckets));
-        Self { unkeyed: buckets.unkeyed(), keyed: Arc::new(ArcSwapOption::new(keyed)), unknown: Arc::default() }
+        let is_read = Arc::new(AtomicBool::new(keyed.is_some()));
+        Self {
+            unkeyed: buckets.unkeyed(),
+            keyed: Arc::new(ArcSwapOption::new(keyed)),
+            unknown: Arc::default(),
+            is_read,
+        }
+    }
+
+    /// Returns the reason why this replica is not to be asked yet: other replicas may know the key. A key that can't be
+    /// read keeps no replica out, since reviews at other paths need none.
+    pub(crate) fn unread(&self) -> Option<String> {
+        let is_read = self.is_read.load(Ordering::Relaxed);
+        (!is_read).then(|| "the webhook is reading the key of the reference registers".to_owned())
     }
 
     /// Returns the registers for a path with this generation; `None` if this replica doesn't have them.
@@ -56,6 +72,7 @@ impl Generations {
                 Ok(None) => Some("the controller has not made the key of the reference registers yet".to_owned()),
                 Err(why) => Some(why),
             };
+            self.is_read.store(true, Ordering::Relaxed);
             if let Some(why) = problem.as_ref().filter(|_| said != problem) {
                 tracing::warn!("{why}");
             }

@@ -17,8 +17,10 @@ mod withdrawal;
 
 use std::time::Duration;
 
+use depguard_core::interlock::Buckets;
 use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{ApiError, Preconditions};
+use depguard_testbed::{Fault, When};
 use depguard_webhook::{ReadThrough, Webhook};
 use serde_json::json;
 
@@ -151,6 +153,29 @@ async fn without_all_rules_it_is_not_ready_and_refuses() {
     let message = scene.delete("b").await.unwrap();
     assert!(message.contains("dependency webhook not yet initialized, retry later"), "{message}");
     assert!(message.contains("another.example.com"), "{message}");
+    webhook.stop().await;
+}
+
+/// A webhook that is ready takes reviews from its replicas, and would answer those that need the key with 404.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_is_reading_the_registers_key_is_not_ready() {
+    let mut scene = Scene::set_up(ControlPlane::Kubernetes).await;
+    scene.config.enable.registers = Buckets::new(1);
+    let key = When::always().path("/secrets/depguard-reference-registers");
+    let held = scene.testbed().faults().inject(Fault::Latency(Duration::from_secs(600)), key);
+    let webhook = Webhook::start(scene.config.clone()).await.unwrap();
+    let address = webhook.probe_addr().unwrap();
+    eventually("it says what it does", async || {
+        let (status, why) = probe(address, "/readyz").await;
+        assert_eq!(status, 503);
+        why.contains("is reading the key of the reference registers")
+    })
+    .await;
+    scene.testbed().faults().clear(held);
+    eventually("the webhook is ready, though no controller has made a key", async || {
+        probe(address, "/readyz").await.0 == 200
+    })
+    .await;
     webhook.stop().await;
 }
 
