@@ -133,6 +133,14 @@ fn main() {
             .tears_down()
             .interlocked_by(4)
             .lasting(races::limit()),
+        Scenario::new("a second deletion leaves nothing behind that the first one ignored", owned::orphaned_later)
+            .on_kubernetes()
+            .alone()
+            .tears_down(),
+        Scenario::new("an owned dependent that no collector reaches counts", owned::out_of_reach)
+            .on_kubernetes()
+            .alone()
+            .tears_down(),
         Scenario::new("a killed webhook lets nothing dangle and nothing wait for good", races::crashes)
             .without_control()
             .on_kubernetes()

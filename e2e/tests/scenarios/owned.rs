@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_e2e::{Cast, Depguard, Outcome, Stop, World, eventually};
+use depguard_e2e::rules::rule;
+use depguard_e2e::{Cast, Depguard, Outcome, Stop, World, ensure, eventually};
 use serde_json::{Value, json};
 use tokio::join;
 
@@ -118,4 +119,78 @@ pub(crate) async fn joins(world: Arc<World>) -> Outcome {
 
 pub(crate) async fn comes(world: Arc<World>) -> Outcome {
     race(world, Change::Comes).await
+}
+
+/// Deletes a VPC in the background, which ignores the machine that the VPC owns, and once more such that the machine stays.
+/// Only the first deletion may pass. The control shows that the collector leaves the machine behind.
+pub(crate) async fn orphaned_later(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = ignoring_owned(&world).await?;
+    let Cast { consumer, vpc, vm, .. } = &cast;
+    let owned = async |target: Value, machine: &str| {
+        let name = target["name"].clone();
+        consumer.create_with(vpc, target, json!({})).await?;
+        let target = consumer.object(vpc, name.as_str().unwrap_or_default());
+        let own = owner(&vpc.api_version(), &vpc.kind, &consumer.api.get(&target).await?.ok()?);
+        let metadata = json!({"name": machine, "ownerReferences": [own]});
+        consumer.create_with(vm, metadata, json!({"vpcRef": {"name": name}})).await?;
+        Ok::<_, Stop>((target, consumer.object(vm, machine)))
+    };
+    // A collector learns of new kinds late. Once it has deleted this machine, it knows both.
+    let (known, gone) = owned(json!({"name": "known"}), "m2").await?;
+    consumer.api.delete_with(&known, &json!({"propagationPolicy": "Background"})).await?.ok()?;
+    consumer.gone(&world, &gone).await?;
+
+    let (target, path) = owned(json!({"name": "a", "finalizers": ["example.com/hold"]}), "m1").await?;
+    consumer.api.delete_with(&target, &json!({"propagationPolicy": "Background"})).await?.ok()?;
+    let again = consumer.api.delete_with(&target, &json!({"propagationPolicy": "Orphan"})).await?;
+    if world.is_control() {
+        again.ok()?;
+        eventually("the machine has no owner", world.patience(), async || {
+            let machine = consumer.api.get(&path).await?.ok()?;
+            let owners = machine["metadata"].get("ownerReferences").is_some();
+            if owners { Err(Stop::failed("still owned")) } else { Ok(()) }
+        })
+        .await?;
+        consumer.release(vpc, "a").await?;
+        consumer.gone(&world, &target).await?;
+        consumer.untouched(vm, "m1").await?;
+        return Err(Stop::ControlSeen);
+    }
+    let is_refused = again.status == 403 && again.message().contains("still referenced by VirtualMachine/m1");
+    ensure(is_refused, || format!("{again:?}"))?;
+    consumer.release(vpc, "a").await?;
+    consumer.gone(&world, &target).await?;
+    consumer.gone(&world, &path).await
+}
+
+/// Deletes a VPC that owns a Fleet, which has no namespace: the collector never deletes such a dependent.
+pub(crate) async fn out_of_reach(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = ignoring_owned(&world).await?;
+    let Cast { consumer, vpc, fleet, .. } = &cast;
+    let target = consumer.object(vpc, "a");
+    consumer.create_target(vpc, "a").await?;
+    let own = owner(&vpc.api_version(), &vpc.kind, &consumer.api.get(&target).await?.ok()?);
+    let metadata = json!({"name": "f1", "ownerReferences": [own]});
+    consumer.create_with(fleet, metadata, json!({"vpcRef": {"name": "a"}})).await?;
+    consumer.refused(&world, vpc, "a", &["cannot delete vpcs/a: still referenced by Fleet/f1"]).await?;
+    consumer.delete(&world, fleet, "f1").await?;
+    consumer.delete(&world, vpc, "a").await
+}
+
+/// Starts depguard with rules that ignore what the VPC owns, and waits until they are in force.
+async fn ignoring_owned(world: &Arc<World>) -> Outcome<(Cast, Depguard)> {
+    let cast = world.cast().await?;
+    for (name, dependents) in [("machines", &cast.vm), ("fleets", &cast.fleet)] {
+        let mut rule = rule(name, dependents, &[(&cast.vpc, ".spec.vpcRef.name")]);
+        rule["spec"]["dependencies"][0]["ownedDependents"] = json!("Ignore");
+        world.add_rule(&cast.compute, &rule).await?;
+    }
+    let depguard = Depguard::start(world).await?;
+    for rule in ["machines", "fleets"] {
+        world.condition(&cast.compute, rule, "Enforced", "True").await?;
+    }
+    cast.consumer.create_target(&cast.vpc, "b").await?;
+    cast.consumer.create_dependent(&cast.vm, "m0", "b").await?;
+    cast.consumer.until_protected(world, &cast.vpc, "b").await?;
+    Ok((cast, depguard))
 }
