@@ -58,10 +58,8 @@ impl Findings {
         }
     }
 
-    pub(crate) fn extend(&mut self, finding: Option<Finding>) {
-        if let Some(finding) = finding {
-            self.push(finding);
-        }
+    pub(crate) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        findings.into_iter().for_each(|finding| self.push(finding));
     }
 
     /// Sums all findings up in one condition: problems come before unknowns, then `order` ranks the reasons. Without

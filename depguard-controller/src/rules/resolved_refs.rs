@@ -15,10 +15,17 @@ use crate::rules::named_kinds::NamedKinds;
 use crate::rules::plan::{PlanInput, RulePlan};
 use crate::schema::rule_check::local_targets;
 
-/// Returns the condition: true if the workspaces, exports and kinds exist, and the providers accept the rule.
-pub(crate) fn resolved(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule, named: &NamedKinds<'_>) -> Finding {
+/// Returns the condition: true if the workspaces, exports and kinds exist, and the providers accept the rule. `exports`
+/// has the [problems](export_problems) of the rule's APIExports.
+pub(crate) fn resolved(
+    input: &PlanInput<'_>,
+    rule: &RulePlan<'_>,
+    parsed: &Rule,
+    named: &NamedKinds<'_>,
+    exports: Vec<Finding>,
+) -> Finding {
     let mut findings = Findings::default();
-    export_problems(input, rule, parsed).for_each(|problem| findings.push(problem));
+    findings.extend(exports);
     for target in &rule.targets {
         let Some(export) = &target.export else { continue };
         let field = format!("spec.dependencies[{}].apiExportRef", target.dependency);
@@ -52,16 +59,9 @@ pub(crate) fn resolved(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule
     findings.sum_up(&order, "ResolvedRefs", "everything that the rule names exists")
 }
 
-/// Returns what is wrong with the APIExports that are known not to be there, or not to serve the kinds that the rule
-/// names: nobody can have bound such a kind from there.
-pub(crate) fn missing_exports(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> Vec<String> {
-    let problems = export_problems(input, rule, parsed);
-    problems.filter(|problem| problem.status == "False").map(|problem| problem.message).collect()
-}
-
 /// Returns the findings about the APIExports that a rule names: the dependents', and the targets' whose workspace is
-/// known.
-fn export_problems(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> impl Iterator<Item = Finding> {
+/// known. A false one means that nobody can have bound the rule's kind from there.
+pub(crate) fn export_problems(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> Vec<Finding> {
     let dependent = parsed.dependent();
     let of_dependent = rule.key.cluster.as_ref().zip(dependent.export.as_ref()).and_then(|(cluster, export)| {
         let kind = dependent.gvr.group_resource();
@@ -77,7 +77,7 @@ fn export_problems(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule) ->
         let field = format!("spec.dependencies[{}].apiExportRef.name", target.dependency);
         check_export(input, cluster, &export.name, &target.kind, &field)
     });
-    of_dependent.into_iter().chain(of_targets)
+    of_dependent.into_iter().chain(of_targets).collect()
 }
 
 fn not_bound(input: &PlanInput<'_>, path: &WorkspacePath, field: &str) -> Finding {

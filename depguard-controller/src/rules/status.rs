@@ -119,10 +119,12 @@ fn of_rule(
 ) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(input, rule, &found.outcomes);
     let named = NamedKinds::new(input, &found.kinds, rule, parsed);
+    let exports = resolved_refs::export_problems(input, rule, parsed);
+    let missing_exports = exports.iter().filter(|problem| problem.status == "False");
     let flaws = Flaws {
         unmatchable: named.unmatchable_dependencies(),
         unreviewed: rule_check::unreviewed(parsed),
-        missing_exports: resolved_refs::missing_exports(input, rule, parsed),
+        missing_exports: missing_exports.map(|problem| problem.message.clone()).collect(),
         missing: named.missing_kinds(),
     };
     let hindrance = enforced::hindrance(input, rule, parsed, &flaws, &programmed);
@@ -134,7 +136,7 @@ fn of_rule(
     });
     let conditions = [
         ("Accepted", accepted::accepted(parsed, named.schema())),
-        ("ResolvedRefs", resolved_refs::resolved(input, rule, parsed, &named)),
+        ("ResolvedRefs", resolved_refs::resolved(input, rule, parsed, &named, exports)),
         ("Programmed", programmed),
         ("Enforced", enforced),
     ];

@@ -16,7 +16,7 @@ use crate::races::{
 /// Number of pairs of each sequence.
 const PAIRS: usize = 60;
 
-/// What happens at the same time as the deletion of a VPC, in the background.
+/// Change of a machine at the same time as the deletion of its VPC, in the background.
 #[derive(Clone, Copy)]
 enum Change {
     /// A machine that the VPC owns loses its owner.

@@ -339,7 +339,7 @@ pub(crate) async fn gone_at_once(world: Arc<World>) -> Outcome {
     let (mut at_first, mut longest) = (0, Duration::ZERO);
     // Many testbeds run at once, in the test's own process.
     let (alone, most): (_, &[usize]) = if world.ring().kind().is_testbed() { (5, &[20]) } else { (20, &[20, 100]) };
-    for machines in [&vec![1; alone], most].concat() {
+    for machines in std::iter::repeat_n(1, alone).chain(most.iter().copied()) {
         cast.consumer.create_target(&cast.vpc, "a").await?;
         try_join_all((0..machines).map(|number| come_and_go(format!("m{number}")))).await?;
         let begun = Instant::now();
