@@ -26,7 +26,7 @@ const MAX_CONCURRENT_SMALL_READS: usize = 64;
 const MAX_SMALL_BYTES: usize = 4 << 20;
 /// Room for all cheap reads together.
 const SMALL_BYTES: usize = 16 << 20;
-/// Maximum number of watches of one name at once. Each lasts for a second at most.
+/// Maximum number of watches of one name at once. Each lasts for two seconds at most.
 const MAX_CONCURRENT_WATCHES: usize = 64;
 /// Room for the events of all these watches together.
 const EVENT_BYTES: usize = 4 << 20;
