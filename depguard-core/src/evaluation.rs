@@ -35,6 +35,8 @@ mod verdict;
 mod within;
 
 use self::eviction::Eviction;
+#[cfg(feature = "interlock")]
+use self::interlocked::BearingEdges;
 use self::reference_check::ReferenceCheck;
 pub(crate) use self::requested_deletion::RequestedDeletion;
 
@@ -74,6 +76,8 @@ struct InProgress {
     /// True if any edge applies to the target.
     applies: bool,
     groups: Vec<EdgeGroup>,
+    #[cfg(feature = "interlock")]
+    bearing: BearingEdges,
     /// Lookups that are not yet carried out.
     due: Vec<Lookup>,
     /// Number of lookups that callers carry out.

@@ -203,7 +203,9 @@ pub mod decision {
 /// Parts of reviews in the [interlock].
 #[cfg(feature = "interlock")]
 pub mod interlocked {
-    pub use crate::evaluation::interlocked::{InterlockedDeletion, InterlockedReferences, InterlockedReview};
+    pub use crate::evaluation::interlocked::{
+        BearingEdges, InterlockedDeletion, InterlockedReferences, InterlockedReview,
+    };
 }
 
 /// Loop that drives an [`Evaluation`], or whatever else asks for answers, with requests of the caller's own.

@@ -24,6 +24,12 @@ impl BindingsList {
         Self(PagedList::new(BINDINGS_PATH.to_owned()))
     }
 
+    /// Creates a list that an API server answers from its cache: a hint.
+    #[cfg(feature = "interlock")]
+    pub(crate) fn hint() -> Self {
+        Self(PagedList::new(format!("{BINDINGS_PATH}?resourceVersion=0")))
+    }
+
     /// Returns the path and query of the next page.
     pub(crate) fn next(&self) -> String {
         self.0.next()

@@ -73,6 +73,12 @@ impl CandidateEdge {
         self.dependent && self.target
     }
 
+    /// Returns true if the edge is about the target: its kind is bound from the APIExport that the rule names.
+    #[cfg(feature = "interlock")]
+    pub(crate) fn is_about_target(&self) -> bool {
+        self.target
+    }
+
     /// Returns true if the deletion of a logical cluster deletes dependents without a namespace only after the
     /// target. kcp deletes the namespaces and the local objects first, and only when those are gone the bindings,
     /// each with the objects of its kinds (see kcp's `logicalclusterdeletion` controller). An earlier deletion of a

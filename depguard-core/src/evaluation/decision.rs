@@ -19,6 +19,8 @@ pub(crate) use self::denial::{Change, Subject};
 pub use self::denial::{Denial, Reason};
 pub use self::diagnostics::Diagnostics;
 pub use self::missing_targets::{MissingReason, MissingTarget, MissingTargets};
+#[cfg(feature = "interlock")]
+pub(in crate::evaluation) use self::referrers::by_rules;
 pub(crate) use self::referrers::names;
 pub use self::referrers::{Blocker, Count, Referrers};
 pub use self::refusal::{Causes, Sender};

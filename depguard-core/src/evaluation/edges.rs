@@ -76,6 +76,9 @@ impl InProgress {
             self.record_failure(on_delete, why.about(format_args!("the list of apibindings{place}")));
         } else if !self.stays_in_scope() {
             return;
+        } else {
+            #[cfg(feature = "interlock")]
+            self.bearing.observe(&candidates);
         }
         self.begin_lookups(candidates.into_iter().filter(CandidateEdge::applies).collect());
     }

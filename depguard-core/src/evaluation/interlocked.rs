@@ -2,11 +2,12 @@
 //! whose marks are not recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Evaluation, State};
 use crate::applicability::edges::CandidateEdge;
 use crate::evaluation::begin::Context;
-use crate::evaluation::decision::{Decision, Reason, Sender, Subject};
+use crate::evaluation::decision::{Decision, Reason, Sender, Subject, by_rules};
 use crate::interlock::{
     Buckets, Delete, Dependent, Insert, Intent, Nonce, ObjectKey, ObjectRead, Observation, Refusal, Revision,
 };
@@ -18,7 +19,8 @@ use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::object_review::ObjectReview;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::reviewed_object::ReviewedObject;
-use crate::rule::compiled_edge::{EdgeState, Reach};
+use crate::rule::RuleKey;
+use crate::rule::compiled_edge::{CompiledEdge, EdgeState, Reach};
 use crate::rule::set::RuleSet;
 
 /// A review that takes part in the interlock: whom it is about, and the reads of the other side's objects.
@@ -28,6 +30,8 @@ pub struct InterlockedReview {
     pub(super) sender: Sender,
     /// The resource of each kind of the other side, and its APIExport.
     pub(super) kinds: BTreeMap<GroupResource, ServedKind>,
+    /// The rules by which the review takes part.
+    pub(super) rules: BTreeSet<RuleKey>,
 }
 
 pub(super) type ServedKind = (GroupVersionResource, Option<(LogicalCluster, ExportName)>);
@@ -58,6 +62,31 @@ pub struct InterlockedReferences {
     pub(super) is_apply: bool,
 }
 
+/// Interlocked edges that may bear on a deleted object, as the list of bindings shows them. Without that list, all edges to
+/// the object's kind may.
+///
+/// Whose kind the object is never changes. But dependents may be bound while the deletion is under way, so an edge counts
+/// without its dependents, too.
+#[derive(Debug, Default)]
+pub struct BearingEdges(Option<Vec<BearingEdge>>);
+
+#[derive(Debug)]
+struct BearingEdge {
+    edge: Arc<CompiledEdge>,
+    /// True if the edge's own dependents are bound.
+    is_certain: bool,
+}
+
+impl BearingEdges {
+    pub(super) fn observe(&mut self, candidates: &[CandidateEdge]) {
+        let bearing = candidates.iter().filter(|candidate| candidate.is_about_target());
+        let bearing = bearing.filter(|candidate| candidate.edge.is_interlocked());
+        let edges =
+            bearing.map(|bearing| BearingEdge { edge: Arc::clone(&bearing.edge), is_certain: bearing.applies() });
+        self.0 = Some(edges.collect());
+    }
+}
+
 impl InterlockedDeletion {
     /// Begins the evaluation of the flag.
     pub fn begin(&self, buckets: Buckets, nonce: Nonce) -> Delete {
@@ -74,7 +103,7 @@ impl InterlockedReferences {
 
     /// Returns the decision for a review whose marks are not recorded, or not confirmed.
     pub fn refused(&self, refusal: &Refusal) -> Decision {
-        let InterlockedReview { subject, sender, kinds: _ } = &self.review;
+        let InterlockedReview { subject, sender, kinds: _, rules: _ } = &self.review;
         match refusal {
             Refusal::NameTaken if !self.is_apply => Decision::deny(subject.clone(), Reason::NameTaken, *sender),
             refusal => self.review.refused(refusal),
@@ -115,30 +144,36 @@ impl InterlockedReview {
     /// Returns the decision for a review whose marks are not recorded, or not confirmed.
     pub fn refused(&self, refusal: &Refusal) -> Decision {
         let problem = match refusal {
-            Refusal::Unknown(why) => why.clone(),
+            Refusal::Unknown(why) => why.clone().with(&by_rules(self.rules.iter())),
             // Whoever asks again gets the whole decision, which names what is there or missing by then.
             Refusal::AgainSoon
             | Refusal::Missing(_)
             | Refusal::Terminating(_)
             | Refusal::Referenced
             | Refusal::NameTaken
-            | Refusal::Failed => Unresolved::new(Cause::Contended, UNDER_WAY),
+            | Refusal::Failed => under_way(&self.rules),
         };
         Decision::deny(self.subject.clone(), Reason::Undecided { problems: vec![problem] }, self.sender)
     }
 }
 
-const UNDER_WAY: &str = "another request that may change the answer is under way, or was a short time ago; retry later";
+/// Returns the problem of a review by these rules that crosses another one.
+pub(super) fn under_way(rules: &BTreeSet<RuleKey>) -> Unresolved {
+    let why = "another request that may change the answer is under way, or was a short time ago; retry later";
+    Unresolved::new(Cause::Contended, why).with(&by_rules(rules.iter()))
+}
 
 impl RuleSet {
     /// Returns the part of a deletion in the interlock; `None` if no edge that is interlocked may mean its object. An
     /// error is the decision for a review that can't take part.
     ///
-    /// Only rules with failure policy `Fail` are interlocked.
+    /// Only rules with failure policy `Fail` are interlocked. `bearing` are the edges that the deletion's evaluation has
+    /// [seen](Evaluation::bearing_edges).
     pub fn interlocked_deletion(
         &self,
         review: &Review<'_>,
         context: &Context<'_>,
+        bearing: &BearingEdges,
     ) -> Result<Option<InterlockedDeletion>, Box<Decision>> {
         let counts =
             |object: &&ReviewedObject<'_>| !object.is_terminating() || review.cascade(object) == Cascade::Orphan;
@@ -148,26 +183,38 @@ impl RuleSet {
         else {
             return Ok(None);
         };
-        let edges = self.edges_to(review.group(), review.resource()).iter().filter(|edge| edge.is_interlocked());
-        let edges = edges.filter(|edge| edge.failure_policy == context.failure_policy);
-        let mut edges = edges.filter(|edge| !context.provider_withdrew || edge.target_export.is_none()).peekable();
-        let Some(kind) = edges.peek().map(|edge| edge.target.clone()) else { return Ok(None) };
+        let edges: Vec<_> = match &bearing.0 {
+            Some(edges) => edges.iter().map(|BearingEdge { edge, is_certain }| (edge, *is_certain)).collect(),
+            None => self.edges_to(review.group(), review.resource()).iter().map(|edge| (edge, false)).collect(),
+        };
+        let edges = edges.into_iter().filter(|(edge, _)| {
+            let is_withdrawn = context.provider_withdrew && edge.target_export.is_some();
+            edge.is_interlocked() && edge.failure_policy == context.failure_policy && !is_withdrawn
+        });
+        let mut edges = edges.peekable();
+        let Some(kind) = edges.peek().map(|(edge, _)| edge.target.clone()) else { return Ok(None) };
         // An evaluation refuses a deletion whose object can't be read.
         let Ok(target) = DeletionTarget::read(self.control_plane(), kind.clone(), object) else { return Ok(None) };
-        let mut kinds = BTreeMap::new();
-        for edge in edges {
+        let (mut kinds, mut rules) = (BTreeMap::new(), BTreeSet::new());
+        for (edge, is_certain) in edges {
             let EdgeState::Usable { dependent, .. } = &edge.state else { continue };
             let may_apply = CandidateEdge::new(self.control_plane(), edge, &target, context.workspaces).is_some();
             if may_apply && edge.reach(&target) != Reach::Nowhere {
                 let export = edge.rule.cluster.clone().zip(edge.dependent_export.clone());
-                kinds.entry(edge.dependent.clone()).or_insert_with(|| (dependent.gvr.clone(), export));
+                let kind = (dependent.gvr.clone(), export);
+                if is_certain {
+                    kinds.insert(edge.dependent.clone(), kind);
+                } else {
+                    kinds.entry(edge.dependent.clone()).or_insert(kind);
+                }
+                rules.insert(edge.rule.clone());
             }
         }
         if kinds.is_empty() {
             return Ok(None);
         }
         let subject = Subject::deleted(kind.clone(), target.name.clone());
-        let review = InterlockedReview { subject, sender: Sender::from_review(review), kinds };
+        let review = InterlockedReview { subject, sender: Sender::from_review(review), kinds, rules };
         let revision = object.uid().zip(object.resource_version());
         let Some(Ok(revision)) = revision.map(|(uid, version)| Revision::parse(uid, version)) else {
             let why = unreadable_review("its oldObject has no valid uid or no valid resourceVersion");
@@ -179,15 +226,33 @@ impl RuleSet {
 }
 
 impl Evaluation {
+    /// Takes out the interlocked edges that may bear on the object that is deleted, once all queries are answered.
+    pub fn bearing_edges(&mut self) -> BearingEdges {
+        match &mut self.0 {
+            State::InProgress(progress) => std::mem::take(&mut progress.bearing),
+            State::Settled(_) | State::Evicting(_) | State::Checking(_) => BearingEdges::default(),
+        }
+    }
+
+    /// Reads only a hint of which rules bear on the object that is created or updated. Returns true if that takes queries:
+    /// carry them out before asking for the [part in the interlock](Self::interlocked_references).
+    pub fn seek_hint(&mut self) -> bool {
+        match &mut self.0 {
+            State::Checking(check) => check.seek_hint(),
+            State::Settled(_) | State::Evicting(_) | State::InProgress(_) => false,
+        }
+    }
+
     /// Returns the part of a creation or an update in the interlock; `None` if the object begins to refer to nothing by
     /// an edge that is interlocked. An error is the decision for a review that can't take part.
     ///
-    /// No query may have been handed out before: reads that were sent before the intents are recorded prove nothing.
+    /// From here on the evaluation reads everything anew: reads that were sent before the intents are recorded prove
+    /// nothing. If these reads show a rule that the [hint](Self::seek_hint) did not show, the evaluation refuses.
     pub fn interlocked_references(
-        &self,
+        &mut self,
         review: &ObjectReview<'_>,
     ) -> Result<Option<InterlockedReferences>, Box<Decision>> {
-        let State::Checking(check) = &self.0 else { return Ok(None) };
+        let State::Checking(check) = &mut self.0 else { return Ok(None) };
         check.interlocked(review)
     }
 }

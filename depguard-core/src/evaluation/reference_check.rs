@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+#[cfg(feature = "interlock")]
+use self::interlocked::Marking;
 use self::new_references::{Holder, NewReferences};
 use self::pod_binding::PodBinding;
 use self::target_read::{Found, FoundObject, TargetKey, TargetRead};
@@ -51,6 +53,9 @@ pub(super) struct ReferenceCheck {
     pod_binding: Option<PodBinding>,
     /// The list of bindings that is being read, if bindings show which constraints apply.
     bindings: Option<BindingsList>,
+    /// The part in the interlock.
+    #[cfg(feature = "interlock")]
+    marking: Marking,
     /// The reason why nothing is checked.
     exemption: Option<AllowReason>,
     /// True if any constraint applies to the object.
@@ -198,9 +203,14 @@ impl ReferenceCheck {
     pub(super) fn restrict_to(&mut self, scope: Option<&LogicalCluster>) {
         let known = self.constraints.len();
         self.constraints.retain(|(ends, _)| ends.constraint.rule.cluster.as_ref() == scope);
-        if self.constraints.len() == known {
-            return;
+        if self.constraints.len() != known {
+            self.begin_anew();
         }
+    }
+
+    /// Forgets what was read about the constraints, and begins their reads.
+    fn begin_anew(&mut self) {
+        EndsReader { kinds: &mut self.kinds, constraints: &mut self.constraints }.reset();
         self.targets.clear();
         self.served.clear();
         self.queries.clear();
@@ -230,6 +240,10 @@ impl ReferenceCheck {
             return self.queries.push(PendingQuery::Bindings);
         };
         self.bindings = None;
+        #[cfg(feature = "interlock")]
+        if self.marking.is_hint() {
+            return self.end_hint(outcome.is_ok());
+        }
         match outcome {
             Ok(()) => self.begin_targets(),
             Err(why) => {

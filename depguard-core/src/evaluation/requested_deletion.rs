@@ -10,6 +10,8 @@ use crate::applicability::teardown::TeardownScopes;
 use crate::applicability::workspace_paths::Workspaces;
 use crate::evaluation::begin::Context;
 use crate::evaluation::decision::{AllowReason, Decision, Diagnostics, Reason, Sender, Subject, Verdict};
+#[cfg(feature = "interlock")]
+use crate::evaluation::interlocked::BearingEdges;
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::GroupResource;
@@ -104,6 +106,8 @@ impl RequestedDeletion {
             kinds: BoundKinds::new(*control_plane, target.cluster.clone(), workspaces),
             applies: false,
             groups: Vec::new(),
+            #[cfg(feature = "interlock")]
+            bearing: BearingEdges::default(),
             due: Vec::new(),
             checked_out: 0,
             readers: BTreeMap::new(),

@@ -50,7 +50,7 @@ impl SharedObject for Register {
     }
 
     fn to_body(&self) -> Vec<u8> {
-        self.to_value().to_string().into_bytes()
+        self.to_text().into_bytes()
     }
 
     fn failed(why: Unresolved, is_unknown: bool) -> Outcome {

@@ -35,7 +35,7 @@ const NONCE: &str = "^[0-9a-f]{32}$";
 #[error("not a ReferenceRegister that this version knows: {0}")]
 pub struct RegisterError(String);
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireRegister {
     api_version: String,
@@ -241,6 +241,16 @@ impl Register {
 
     /// Returns the object to store, with the version that was read.
     pub fn to_value(&self) -> Value {
+        json!(self.to_wire())
+    }
+
+    /// Returns the text of the object to store. A hot target's register is large, and a tree of it costs much more.
+    pub(super) fn to_text(&self) -> String {
+        // Only a map whose keys are no strings has no JSON.
+        serde_json::to_string(&self.to_wire()).unwrap_or_default()
+    }
+
+    fn to_wire(&self) -> WireRegister {
         let metadata = WireMetadata {
             name: self.name.to_string(),
             uid: self.uid().map(str::to_owned),
@@ -254,7 +264,7 @@ impl Register {
             wait: marks.wait.map(WireWait::from_wait),
         });
         let spec = WireSpec { open_for: self.open_for.clone(), targets: targets.collect() };
-        json!({"apiVersion": api_version_of_registers(), "kind": KIND, "metadata": metadata, "spec": spec})
+        WireRegister { api_version: api_version_of_registers(), kind: KIND.to_owned(), metadata, spec }
     }
 }
 

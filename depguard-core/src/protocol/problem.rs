@@ -48,6 +48,12 @@ impl Unresolved {
         Self { text: format!("{subject} {}", self.text), ..self }
     }
 
+    /// Puts a note after the text.
+    #[cfg(feature = "interlock")]
+    pub(crate) fn with(self, note: &str) -> Self {
+        Self { text: self.text + note, ..self }
+    }
+
     /// Returns the cause, for programs.
     pub fn cause(&self) -> Cause {
         self.cause

@@ -19,6 +19,8 @@ mod properties;
 mod referrers;
 mod reviews;
 mod scopes;
+#[cfg(feature = "interlock")]
+mod strangers;
 mod teardown;
 mod unknown;
 mod within;

@@ -1,6 +1,7 @@
 //! Dependents that go with their target, and those that only seem to.
 
 use depguard_core::decision::AllowReason::*;
+use depguard_core::interlocked::BearingEdges;
 use depguard_core::protocol::ObjectReview;
 use depguard_core::{Context, ControlPlane, Review, RuleSet};
 use serde_json::{Value, json};
@@ -213,7 +214,7 @@ fn a_second_deletion_that_orphans_takes_part_in_the_interlock() {
     let takes_part = |object: Object| {
         let review = object.set("/metadata/resourceVersion", "7").deletion().to_string();
         let review = Review::parse(review.as_bytes()).unwrap();
-        rules.interlocked_deletion(&review, &Context::default()).unwrap().is_some()
+        rules.interlocked_deletion(&review, &Context::default(), &BearingEdges::default()).unwrap().is_some()
     };
     assert!(takes_part(owner()) && takes_part(orphaning(owner().terminating())));
     assert!(!takes_part(owner().terminating()));
@@ -222,7 +223,7 @@ fn a_second_deletion_that_orphans_takes_part_in_the_interlock() {
     let marks = |old: &Object, left: &Object| {
         let review = left.update(&old.clone().set("/metadata/resourceVersion", "7")).to_string();
         let review = ObjectReview::parse(review.as_bytes()).unwrap();
-        let evaluation = rules.evaluate_references(&review, &Context::default());
+        let mut evaluation = rules.evaluate_references(&review, &Context::default());
         evaluation.interlocked_references(&review).unwrap().is_some()
     };
     assert!(marks(&old, &left) && !marks(&left, &left));

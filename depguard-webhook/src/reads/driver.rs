@@ -49,10 +49,14 @@ pub(crate) async fn drive<A: Evaluating, F: Future<Output = A::Done>>(
 }
 
 /// Decides a deletion by the answers that arrive until `deadline`. A missing answer counts as unknown, and so refuses.
-pub(crate) async fn decide<P: ApiReader>(reads: &Reads<P>, evaluation: Evaluation, deadline: Instant) -> Decision {
-    let mut deletion = Deletion(evaluation);
-    drive(&mut deletion, deadline, |due| reads.carry_out(due)).await;
-    deletion.0.decide()
+pub(crate) async fn decide<P: ApiReader>(reads: &Reads<P>, mut evaluation: Evaluation, deadline: Instant) -> Decision {
+    settle(reads, &mut evaluation, deadline).await;
+    evaluation.decide()
+}
+
+/// Carries out the requests of an evaluation until it is settled, or until `deadline`.
+pub(crate) async fn settle<P: ApiReader>(reads: &Reads<P>, evaluation: &mut Evaluation, deadline: Instant) {
+    drive(&mut Shared(evaluation), deadline, |due| reads.carry_out(due)).await;
 }
 
 /// Returns the answer on a page; without a page, a failure.
@@ -72,10 +76,10 @@ pub(crate) enum Done {
     Lookup(Option<Box<Lookup>>),
 }
 
-/// Evaluation of a deletion, whose lookups other reviews share.
-struct Deletion(Evaluation);
+/// Evaluation whose lookups other reviews share.
+struct Shared<'e>(&'e mut Evaluation);
 
-impl Evaluating for Deletion {
+impl Evaluating for Shared<'_> {
     type Due = Due;
     type Done = Done;
 

@@ -1,7 +1,7 @@
 //! Question that a review asks of the rules, as often as it has to be evaluated.
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::interlocked::InterlockedDeletion;
+use depguard_core::interlocked::{BearingEdges, InterlockedDeletion};
 use depguard_core::protocol::ObjectReview;
 use depguard_core::{Context, Decision, Evaluation, OverridePolicy};
 
@@ -48,12 +48,16 @@ impl Question<'_> {
 
     /// Returns the part in the interlock of a deletion that may go on by the decision. An error is the decision for a
     /// review that can't take part.
-    pub(crate) fn deletion_to_mark(&self, decision: &Decision) -> Option<Result<InterlockedDeletion, Box<Decision>>> {
+    pub(crate) fn deletion_to_mark(
+        &self,
+        decision: &Decision,
+        bearing: &BearingEdges,
+    ) -> Option<Result<InterlockedDeletion, Box<Decision>>> {
         let RuledReview::Deletion(review) = self.review else { return None };
         if !decision.allowed() || !self.may_mark() {
             return None;
         }
-        self.loaded.rules.interlocked_deletion(review, &self.context()).transpose()
+        self.loaded.rules.interlocked_deletion(review, &self.context(), bearing).transpose()
     }
 
     /// Only rules with failure policy `Fail` are interlocked, and a dry run writes nothing.

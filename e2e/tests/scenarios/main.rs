@@ -42,6 +42,7 @@ mod rule_grants;
 mod schema;
 mod shards;
 mod stored;
+mod strangers;
 mod switching;
 mod teardown;
 mod tokens;
@@ -236,6 +237,11 @@ fn main() {
         Scenario::new("a stranger's rule about others' kinds changes nothing", lifecycle::unrelated_rule)
             .on_kcp()
             .alone(),
+        Scenario::new("a stranger's 600 dependencies cost nobody else a mark", strangers::of_many_dependencies)
+            .on_kcp()
+            .alone()
+            .without_control()
+            .interlocked_by(16),
         Scenario::new("a workspace that says to be the provider takes no protection away", liar::of_the_providers_path)
             .on_kcp()
             .alone(),

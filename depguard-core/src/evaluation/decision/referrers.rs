@@ -95,13 +95,15 @@ pub(crate) fn names(blockers: &[Blocker], count: Count) -> String {
 
 /// Returns the rules as the end of a message, if there are several.
 pub(super) fn rules_text(rules: &[RuleKey]) -> String {
-    if rules.len() <= 1 {
-        return String::new();
-    }
-    let shown: Vec<_> = rules.iter().take(MAX_RULES).map(ToString::to_string).collect();
-    let more = rules.len().saturating_sub(MAX_RULES);
+    if rules.len() > 1 { by_rules(rules.iter()) } else { String::new() }
+}
+
+/// Returns rules as the end of a message.
+pub(in crate::evaluation) fn by_rules<'r>(rules: impl ExactSizeIterator<Item = &'r RuleKey>) -> String {
+    let (len, more) = (rules.len(), rules.len().saturating_sub(MAX_RULES));
+    let shown: Vec<_> = rules.take(MAX_RULES).map(ToString::to_string).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("; by rules {}{more}", shown.join(", "))
+    format!("; by rule{} {}{more}", if len == 1 { "" } else { "s" }, shown.join(", "))
 }
 
 /// Returns the objects that fit into the message: at least one.

@@ -1,10 +1,12 @@
 //! Beginning of a check: the constraints that a review meets, and the references that begin to count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::ReferenceCheck;
+#[cfg(feature = "interlock")]
+use super::interlocked::Marking;
 use super::new_references::{Holder, NewReferences};
+use super::{MAX_TARGETS, ReferenceCheck};
 use crate::applicability::constraint_ends::ConstraintEnds;
 use crate::applicability::edges::BoundKinds;
 use crate::evaluation::begin::Context;
@@ -19,6 +21,10 @@ use crate::protocol::reviewed_object::ReviewedObject;
 use crate::protocol::subresource::Subresource;
 use crate::rule::reference_constraint::{ConstraintState, ReferenceConstraint};
 use crate::rule::set::RuleSet;
+
+/// The most new references of one review that are kept, in sum over all rules. Whoever's rules have more of them than the
+/// targets that are read has a share at least.
+const MAX_REFERENCES: usize = 50_000;
 
 impl RuleSet {
     /// Begins to decide a creation or an update by the rules with `onMissing`: each reference that begins to count must
@@ -86,6 +92,8 @@ impl RuleSet {
             constraints: ends.map(|ends| (ends, NewReferences::default())).collect(),
             pod_binding: None,
             bindings: None,
+            #[cfg(feature = "interlock")]
+            marking: Marking::default(),
             exemption: None,
             applies: false,
             targets: Vec::new(),
@@ -142,9 +150,15 @@ impl ReferenceCheck {
     ) -> Result<(), String> {
         let holder = Holder::read(object, old_object, metadata, &self.subject.name);
         let holder = holder.ok_or("its object's owners are no list")?;
+        // Nobody knows yet whose rules bear on the object, so the references by each provider's rules have a share.
+        let providers: HashSet<_> =
+            self.constraints.iter().map(|(ends, _)| ends.constraint.rule.cluster.clone()).collect();
+        let share = (MAX_REFERENCES / providers.len().max(1)).max(MAX_TARGETS + 1);
+        let mut room: HashMap<_, _> = providers.into_iter().map(|provider| (provider, share)).collect();
         for (ends, references) in &mut self.constraints {
             *references = NewReferences::read(ends.constraint.edges(), &holder, object, old_object)
                 .map_err(|error| format!("its object is {error}"))?;
+            references.keep_within(room.entry(ends.constraint.rule.cluster.clone()).or_default());
         }
         self.holder = holder;
         let is_invalid = |ends: &ConstraintEnds| matches!(ends.constraint.state, ConstraintState::Invalid(..));

@@ -1,6 +1,6 @@
 //! References that a creation or a change makes: those of the new object that the old one doesn't hold.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -131,6 +131,14 @@ impl NewReferences {
             references.unclear.retain(|(edge, _)| is_known(*edge).is_none());
         }
         Ok(references)
+    }
+
+    /// Keeps the first references for which there is room, and takes the room. The edges of the others are unclear.
+    pub(super) fn keep_within(&mut self, room: &mut usize) {
+        let rest = self.certain.split_off(self.certain.len().min(*room));
+        *room -= self.certain.len();
+        let edges: BTreeSet<_> = rest.into_iter().map(|reference| reference.edge).collect();
+        self.unclear.extend(edges.into_iter().map(|edge| (edge, "begins to hold too many references".to_owned())));
     }
 
     /// Reads all references of an object, each as often as the object holds it.

@@ -28,15 +28,20 @@ impl ReferenceCheck {
             return Decision::allow(reason);
         }
         let mut missing = self.take_stock();
+        #[cfg(feature = "interlock")]
+        let unmarked = self.unmarked();
+        #[cfg(not(feature = "interlock"))]
+        let unmarked = None;
         let mut take = |on_missing| MissingTargets::new(missing.remove(&on_missing).unwrap_or_default());
         let (denied, warned, audited) = (take(OnMissing::Deny), take(OnMissing::Warn), take(OnMissing::Audit));
         let Self { subject, sender, problems, mut diagnostics, applies, .. } = self;
         diagnostics.missing_warned = Some(warned).filter(|warned| !warned.is_empty());
         diagnostics.missing_audited = Some(audited).filter(|audited| !audited.is_empty());
-        let reason = match (denied.is_empty(), problems.is_empty()) {
-            (false, _) => Reason::MissingTargets { missing: denied, problems },
-            (true, false) => Reason::Undecided { problems },
-            (true, true) => {
+        let reason = match (denied.is_empty(), problems.is_empty(), unmarked) {
+            (false, _, _) => Reason::MissingTargets { missing: denied, problems },
+            (true, false, _) => Reason::Undecided { problems },
+            (true, true, Some(unmarked)) => Reason::Undecided { problems: vec![unmarked] },
+            (true, true, None) => {
                 let allow_reason = if diagnostics.missing_warned.is_some() {
                     AllowReason::Warned
                 } else if diagnostics.missing_audited.is_some() {

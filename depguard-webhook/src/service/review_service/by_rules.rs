@@ -1,6 +1,6 @@
 //! Decisions by rules: from memory, by reads, and with marks in the interlock.
 
-use depguard_core::interlocked::InterlockedDeletion;
+use depguard_core::interlocked::{BearingEdges, InterlockedDeletion};
 use depguard_core::{Decision, Evaluation};
 use tokio::time::Instant;
 
@@ -46,7 +46,8 @@ impl<P: ApiReader> Shared<P> {
         let evaluation = question.evaluate();
         if evaluation.is_settled() && place.is_none() {
             let decision = evaluation.decide();
-            let Some((interlock, part)) = marking(interlock, &question, &decision) else {
+            let bearing = BearingEdges::default();
+            let Some((interlock, part)) = marking(interlock, &question, &decision, &bearing) else {
                 return Ok((decision, DecidedBy::Memory));
             };
             let _place = self.place()?;
@@ -73,18 +74,23 @@ impl<P: ApiReader> Shared<P> {
         &self,
         interlock: Option<InterlockAt<'_>>,
         question: &Question<'_>,
-        evaluation: Evaluation,
+        mut evaluation: Evaluation,
         deadline: Instant,
     ) -> Decision {
         if let (Some(interlock), Some(review)) = (interlock, question.references_to_mark()) {
+            if evaluation.seek_hint() {
+                driver::settle(&self.reads, &mut evaluation, deadline).await;
+            }
             return match evaluation.interlocked_references(review) {
                 Ok(Some(part)) => self.reads.interlocking(interlock, deadline).reference(part, evaluation).await,
                 Ok(None) => driver::decide(&self.reads, evaluation, deadline).await,
                 Err(refused) => *refused,
             };
         }
-        let decision = driver::decide(&self.reads, evaluation, deadline).await;
-        match marking(interlock, question, &decision) {
+        driver::settle(&self.reads, &mut evaluation, deadline).await;
+        let bearing = evaluation.bearing_edges();
+        let decision = evaluation.decide();
+        match marking(interlock, question, &decision, &bearing) {
             Some((interlock, part)) => self.confirm(interlock, question, part, decision, deadline).await,
             None => decision,
         }
@@ -115,7 +121,8 @@ fn marking<'i>(
     interlock: Option<InterlockAt<'i>>,
     question: &Question<'_>,
     decision: &Decision,
+    bearing: &BearingEdges,
 ) -> Option<(InterlockAt<'i>, Result<InterlockedDeletion, Box<Decision>>)> {
     let interlock = interlock?;
-    Some((interlock, question.deletion_to_mark(decision)?))
+    Some((interlock, question.deletion_to_mark(decision, bearing)?))
 }
