@@ -26,7 +26,7 @@ use crate::rules::snapshot;
 use crate::runtime::client_config::ClientConfigWatch;
 use crate::runtime::health::Serving;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::round::ReconcileContext;
+use crate::runtime::round::{ReconcileContext, run_rounds};
 use crate::runtime::start_error::StartError;
 use crate::schema::kind_reader::KindCache;
 use crate::uninstall::stale_webhooks;
@@ -101,15 +101,16 @@ impl Controller {
         let upkeep = |buckets| RegisterUpkeep::new(context.clone(), buckets, &own_namespace, wait, believed, has_locks);
         let (registers, interlock) = config.enable.registers.map(upkeep).unzip();
         let registers = registers.map(RegisterUpkeep::run);
-        let owners = config.enable.owners.then(|| Owners::new(context.clone(), config.precreated_roles).run());
-        let locks = has_locks.then(|| {
-            Locks::new(context.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after).run()
-        });
+        let owners = config.enable.owners.then(|| Owners::new(context.clone(), config.precreated_roles));
+        let owners = owners.map(|owners| run_rounds(context.clone(), owners));
+        let locks = has_locks
+            .then(|| Locks::new(context.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after));
+        let locks = locks.map(|locks| run_rounds(context.clone(), locks));
         // Between two probes nobody knows if a webhook recorded marks.
         let pause = if interlock.is_some() { context.resync.min(INTERLOCK_PROBES) } else { context.resync };
         let (prober, probe_handle) = prober(pause);
         let (counted, counts) = watch::channel(Arc::default());
-        let references = References::new(context.clone(), counted);
+        let references = run_rounds(context.clone(), References::new(context.clone(), counted));
         let reconciler = Reconciler {
             read_through: config.read_through,
             lookups: WorkspaceLookups::default(),
@@ -123,22 +124,22 @@ impl Controller {
             promise_due: None,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,
-            context,
+            context: context.clone(),
         };
-        let rules = RuleRunner { reconciler, ready };
+        let rules = run_rounds(context, RuleRunner { reconciler, ready });
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             tokio::select! {
                 // A write under way is broken off: the next start finds what it left and goes on.
                 _ = stopped => {}
-                () = rules.run() => {}
+                () = rules => {}
                 Some(()) = OptionFuture::from(locks) => {}
                 Some(()) = OptionFuture::from(owners) => {}
                 Some(()) = OptionFuture::from(registers) => {}
                 () = following.run() => {}
                 () = async { leftovers.await; pending().await } => {}
                 () = prober.run() => {}
-                () = references.run() => {}
+                () = references => {}
                 () = permit_source.run() => {}
             }
             drop(reflector);

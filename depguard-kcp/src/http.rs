@@ -1,12 +1,11 @@
 pub(crate) mod body_limit;
-pub(crate) mod bookmarks;
 pub(crate) mod connection;
 pub(crate) mod endpoint;
 pub(crate) mod kubeconfig;
+pub(crate) mod lines;
 pub(crate) mod objects;
 pub(crate) mod paged_list;
 pub(crate) mod request_log;
-pub(crate) mod small_pages;
 pub(crate) mod transport;
 pub(crate) mod url;
 pub(crate) mod webhook_client;

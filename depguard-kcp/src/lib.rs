@@ -89,11 +89,12 @@ pub use crate::tenancy::virtual_workspaces::{VirtualWorkspace, VirtualWorkspaceE
 pub use crate::tenancy::workspace_cache::{Claims, WorkspaceLookups};
 pub use crate::tenancy::workspace_paths::{BoundWorkspaces, WorkspaceLookup};
 pub use crate::watch::channel::{latest, send_if_new};
-pub use crate::watch::metadata::{Metadata, MetadataEvent, OwnerReference, WatchEvent, WatchFailure, WatchScope};
+pub use crate::watch::metadata::{Metadata, MetadataEvent, MetadataForm, OwnerReference};
 pub use crate::watch::reflector::{
     Allowance, Derived, Failure, ObjectKey, Readiness, Reflector, ReflectorOptions, Snapshot, Tenant, Watched,
     WatchedObject, WatchedResource, Watches,
 };
+pub use crate::watch::steady::{Form, WatchEvent, WatchFailure};
 
 /// README, which registries show.
 #[cfg(doctest)]

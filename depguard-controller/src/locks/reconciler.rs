@@ -29,7 +29,7 @@ use crate::runtime::deference::Deference;
 use crate::runtime::round::{ReconcileContext, in_time};
 
 /// Executor of rounds.
-pub(super) struct Rounds {
+pub(super) struct LockRounds {
     pub(super) context: ReconcileContext,
     pub(super) features: Features,
     pub(super) vital: BTreeSet<VitalKind>,
@@ -71,7 +71,7 @@ impl Memory {
     }
 }
 
-impl Rounds {
+impl LockRounds {
     /// Does what `state` asks for, which must be loaded; `rules` is the reflector of rules.
     pub(super) async fn round(&mut self, state: &Snapshot, rules: &Snapshot, clients: &Clients) -> RoundResult {
         let own = clients.own_namespace.as_deref();

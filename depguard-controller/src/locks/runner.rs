@@ -7,24 +7,24 @@ use std::time::Duration;
 use depguard_core::ControlPlane;
 use depguard_kcp::{Features, Reflector, ReflectorOptions, Snapshot, latest};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::leader::write_permit::WritePermit;
-use crate::locks::reconciler::{Memory, RoundResult, Rounds};
+use crate::locks::reconciler::{LockRounds, Memory, RoundResult};
 use crate::locks::{export, snapshot};
 use crate::model::vital_kind::VitalKind;
-use crate::runtime::round::{ReconcileContext, settled};
-
-/// Minimum and maximum pause before a failed round is repeated.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+use crate::runtime::backoff::Retries;
+use crate::runtime::client_config::Clients;
+use crate::runtime::round::{Change, Changes, ReconcileContext, Rounds};
 
 /// All work about locks.
 pub(crate) struct Locks {
-    rounds: Rounds,
+    work: LockRounds,
     /// Kept because its watches end with it.
     _reflector: Reflector,
     states: watch::Receiver<Arc<Snapshot>>,
-    pause: Duration,
+    /// Time at which a failed round is repeated.
+    retries: Retries<()>,
     /// Last logged reason for which no round is carried out.
     said: Option<String>,
 }
@@ -49,7 +49,7 @@ impl Locks {
         // In a plain cluster no reflector of rules matters for locks.
         let rules = if context.control_plane == ControlPlane::Kcp { context.rules } else { reflector.subscribe() };
         Self {
-            rounds: Rounds {
+            work: LockRounds {
                 memory: Memory::new(clean_after, context.deference),
                 context: ReconcileContext { rules, ..context },
                 features,
@@ -57,65 +57,49 @@ impl Locks {
             },
             states: reflector.subscribe(),
             _reflector: reflector,
-            pause: PAUSES.0,
+            retries: Retries::new(),
             said: None,
         }
     }
+}
 
-    /// Carries out a round whenever something changed, a failure is due again, or the time has come. Does none before
-    /// everything is loaded, and none without a permit to write.
-    pub(crate) async fn run(mut self) {
-        loop {
-            let context = &mut self.rounds.context;
-            let (state, rules) = (latest(&mut self.states), latest(&mut context.rules));
-            let clients = latest(&mut context.clients);
-            let may_write = context.permit.latest() == WritePermit::Granted;
-            let unseen = state.unseen().or(rules.unseen());
-            let mut due = context.resync;
-            match unseen {
-                Some(why) if self.said.as_deref() != Some(why) => {
-                    tracing::info!("locks are not processed yet: {why}");
-                    self.said = Some(why.to_owned());
-                }
-                Some(_) => {}
-                None if may_write => {
-                    self.said = None;
-                    let permit = context.permit.clone();
-                    if let Some(ended) = permit.while_granted(self.rounds.round(&state, &rules, &clients)).await {
-                        due = self.next(&ended);
-                    }
-                }
-                None => {}
-            }
-            drop((state, rules));
-            if !self.wait(Instant::now() + due).await {
-                return;
-            }
-        }
-    }
-
-    /// Returns the time to wait after a round.
-    fn next(&mut self, ended: &RoundResult) -> Duration {
-        let resync = self.rounds.context.resync;
-        let again = ended.again.map_or(resync, |again| again.min(resync));
-        if !ended.failed {
-            self.pause = PAUSES.0;
-            return again;
-        }
-        let pause = self.pause;
-        self.pause = (pause * 2).min(PAUSES.1);
-        again.min(pause)
-    }
-
-    /// Waits for a reason for another round. Returns false if there can't be one any more.
-    async fn wait(&mut self, due: Instant) -> bool {
-        let context = &mut self.rounds.context;
+impl Changes for Locks {
+    async fn changed(&mut self) -> Change {
         tokio::select! {
-            changed = settled(&mut self.states) => changed,
-            changed = settled(&mut context.rules) => changed,
-            changed = context.clients.changed() => changed.is_ok(),
-            changed = context.permit.changed() => changed,
-            () = sleep_until(due) => true,
+            changed = self.states.changed() => changed.into(),
+            changed = self.work.context.rules.changed() => changed.into(),
         }
+    }
+}
+
+impl Rounds for Locks {
+    type Input = (Arc<Snapshot>, Arc<Snapshot>, Clients);
+
+    /// Asks for no round before everything is loaded.
+    fn prepare(&mut self, permit: WritePermit) -> Option<Self::Input> {
+        let context = &mut self.work.context;
+        let (state, rules) = (latest(&mut self.states), latest(&mut context.rules));
+        let clients = latest(&mut context.clients);
+        if let Some(why) = state.unseen().or(rules.unseen()) {
+            if self.said.as_deref() != Some(why) {
+                tracing::info!("locks are not processed yet: {why}");
+                self.said = Some(why.to_owned());
+            }
+            return None;
+        }
+        (permit == WritePermit::Granted).then(|| {
+            self.said = None;
+            (state, rules, clients)
+        })
+    }
+
+    async fn round(&mut self, (state, rules, clients): Self::Input) -> Option<Instant> {
+        let RoundResult { failed, again } = self.work.round(&state, &rules, &clients).await;
+        let now = Instant::now();
+        match failed {
+            true => self.retries.failed((), 0, now),
+            false => self.retries.done(&()),
+        }
+        self.retries.next().into_iter().chain(again.map(|again| now + again)).min()
     }
 }

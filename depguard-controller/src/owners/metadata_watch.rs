@@ -2,29 +2,26 @@
 //! select, and those that some GroupOwner owns.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use depguard_core::GroupVersionResource;
-use depguard_kcp::{ApiError, Endpoint, Metadata, MetadataEvent, WatchScope};
+use depguard_kcp::{ApiError, Endpoint, Metadata, MetadataEvent, MetadataForm};
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::owners::snapshot::{Listing, Object, OwnerSnapshot};
 use crate::owners::spec::Entry;
+use crate::runtime::backoff::Retries;
 
 /// Maximum number of objects that are kept of a resource.
 const MAX_OBJECTS: usize = 200_000;
-/// Time for which a list may be silent.
-const LIST_SILENCE: Duration = Duration::from_secs(60);
-/// Time after which a watch begins anew, with a list that finds whatever the watch may have missed.
-const REFRESH: Duration = Duration::from_secs(300);
-/// Milliseconds between attempts: short waits first, since a new right counts only after a moment.
-const WAITS: [u64; 6] = [250, 500, 1000, 2000, 4000, 8000];
-const MAX_WAIT: u64 = 30_000;
+/// First pause after a failure: short, since a new right counts only after a moment.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Duration of a working watch after which the waits begin with short ones again.
 const STEADY: Duration = Duration::from_secs(10);
 
@@ -136,82 +133,71 @@ struct Watch {
 
 impl Watch {
     async fn run(self) {
-        let mut attempt = 0_usize;
+        let mut retries = Retries::after(FIRST_PAUSE);
         loop {
-            let started = Instant::now();
-            match self.follow(started + REFRESH).await {
-                Ok(()) => attempt = 0,
-                Err(state) => {
-                    self.show(|shown| {
-                        let is_news = shown.state != state;
-                        shown.state = state;
-                        shown.objects.clear();
-                        (is_news, ())
-                    });
-                    attempt = if started.elapsed() > STEADY { 0 } else { attempt };
-                    sleep(Duration::from_millis(WAITS.get(attempt).copied().unwrap_or(MAX_WAIT))).await;
-                    attempt = attempt.saturating_add(1);
-                }
+            let begun = Instant::now();
+            let state = self.follow().await;
+            self.show(|shown| {
+                let is_news = shown.state != state;
+                shown.state = state;
+                shown.objects.clear();
+                (is_news, ())
+            });
+            if begun.elapsed() > STEADY {
+                retries.done(&());
             }
+            retries.failed((), 0, Instant::now());
+            sleep_until(retries.next().unwrap_or(begun)).await;
         }
     }
 
-    /// Follows the resource until it is time to begin anew, or until a failure.
-    async fn follow(&self, end: Instant) -> Result<(), State> {
+    /// Follows the resource until a failure, and returns it.
+    async fn follow(&self) -> State {
         let resource = &self.resource;
-        let kind = kind(&self.endpoint, resource).await.map_err(|listing| match listing {
-            Listing::NotServed(why) => State::NotServed(why),
-            Listing::Unwatched(why) | Listing::Unreadable(why) => State::Unreadable(why),
-            Listing::Pending | Listing::Objects { .. } => State::Pending,
-        })?;
+        let kind = match kind(&self.endpoint, resource).await {
+            Ok(kind) => kind,
+            Err(Listing::NotServed(why)) => return State::NotServed(why),
+            Err(Listing::Unwatched(why) | Listing::Unreadable(why)) => return State::Unreadable(why),
+            Err(Listing::Pending | Listing::Objects { .. }) => return State::Pending,
+        };
         let unreadable =
             |why: &str| State::Unreadable(format!("{} can't be watched: {why}", resource.group_resource()));
-        let mut events = Box::pin(self.endpoint.watch_metadata(resource, &kind, WatchScope::default()));
-        let mut listed = Some(BTreeMap::new());
-        loop {
-            let patience = if listed.is_some() { Instant::now() + LIST_SILENCE } else { end };
-            let event = match timeout_at(patience, events.next()).await {
-                Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(failure))) => return Err(unreadable(&failure.why)),
-                Ok(None) => return Err(unreadable("the watch ended")),
-                Err(_) if listed.is_some() => return Err(unreadable("no answer came")),
-                Err(_) => return Ok(()),
-            };
+        let path = format!("{}/{}", resource.root(), resource.resource);
+        let mut events = pin!(self.endpoint.follow(path, MetadataForm));
+        let mut listed = BTreeMap::new();
+        while let Some(event) = events.next().await {
+            let mut objects = 0;
             match event {
-                MetadataEvent::Listing => listed = Some(BTreeMap::new()),
+                MetadataEvent::Listing => listed.clear(),
                 MetadataEvent::Listed(metadata) => {
-                    let objects = listed.get_or_insert_default();
-                    take_in(objects, &self.entries, metadata);
-                    if objects.len() > MAX_OBJECTS {
-                        return Err(unreadable(&format!(
-                            "more than {MAX_OBJECTS} objects are selected: narrow the selector"
-                        )));
-                    }
+                    take_in(&mut listed, &self.entries, metadata);
+                    objects = listed.len();
                 }
                 MetadataEvent::Complete => {
-                    let objects = listed.take().unwrap_or_default();
+                    let objects = std::mem::take(&mut listed);
                     self.show(|shown| {
                         *shown = WatchedObjects { kind: kind.clone(), objects, state: State::Loaded };
                         (true, ())
                     });
                 }
                 MetadataEvent::Changed(metadata) => {
-                    let full = self.show(|shown| {
+                    objects = self.show(|shown| {
                         let news = take_in(&mut shown.objects, &self.entries, metadata);
-                        (news, shown.objects.len() > MAX_OBJECTS)
+                        (news, shown.objects.len())
                     });
-                    if full {
-                        return Err(unreadable(&format!(
-                            "more than {MAX_OBJECTS} objects are selected: narrow the selector"
-                        )));
-                    }
                 }
                 MetadataEvent::Gone(metadata) => {
                     let key = (metadata.namespace, metadata.name);
                     self.show(|shown| (shown.objects.remove(&key).is_some(), ()));
                 }
+                MetadataEvent::Bookmark => {}
+                MetadataEvent::Failed(failure) => return unreadable(&failure.why),
+            }
+            if objects > MAX_OBJECTS {
+                return unreadable(&format!("more than {MAX_OBJECTS} objects are selected: narrow the selector"));
             }
         }
+        State::Pending
     }
 
     /// Changes the shown state, and notifies if the change says that it is news: most objects belong to nobody.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use depguard_core::{ControlPlane, GroupVersionResource};
 use depguard_kcp::{ApiError, Derived, Endpoint, Reflector, ReflectorOptions, Snapshot, Watched, latest};
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 
 use crate::leader::write_permit::WritePermit;
 use crate::owners::api::{GLOBAL_OWNER, GLOBAL_OWNERS, GROUP, GROUP_OWNERS, Names, VERSION};
@@ -22,20 +22,14 @@ use crate::rules::snapshot;
 use crate::rules::written_rule::WrittenRule;
 use crate::runtime::apply;
 use crate::runtime::deference::Deference;
-use crate::runtime::round::ReconcileContext;
+use crate::runtime::round::{Change, Changes, ReconcileContext, Rounds};
 
-/// Time to wait for more changes after one: shorter than elsewhere, as each wave of a removal waits until the objects
-/// of the wave before it are gone.
-const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Maximum number of looks in a round; the next round does the rest.
 const MAX_LOOKS: usize = 50;
 /// Time until API servers go by a configuration that was written: a second at most, and as much again.
 const TAKEN_UP: Duration = Duration::from_secs(2);
 /// Interval at which the controller checks again that owners are guarded.
 const UNGUARDED: Duration = Duration::from_secs(1);
-/// Minimum time until something is tried again.
-const SOONEST: Duration = Duration::from_millis(100);
-
 /// Control loop of GlobalOwners, for as long as it is polled.
 pub(crate) struct Owners {
     context: ReconcileContext,
@@ -64,6 +58,41 @@ struct Look {
     owners: Vec<GlobalOwner>,
     groups: Vec<GroupOwner>,
     roles: Vec<Role>,
+}
+
+impl Changes for Owners {
+    async fn changed(&mut self) -> Change {
+        tokio::select! {
+            changed = self.changes.changed() => changed.into(),
+            () = self.news.notified() => Change::Usual,
+        }
+    }
+}
+
+impl Rounds for Owners {
+    type Input = ();
+
+    // Shorter than elsewhere, as each wave of a removal waits until the objects of the wave before are gone.
+    const SETTLE: Duration = Duration::from_millis(100);
+
+    fn prepare(&mut self, permit: WritePermit) -> Option<()> {
+        self.changes.mark_unchanged();
+        if permit != WritePermit::Granted {
+            // Another controller takes care of owners, or nobody does.
+            self.watches.clear();
+            self.memories.clear();
+            return None;
+        }
+        Some(())
+    }
+
+    async fn round(&mut self, (): ()) -> Option<Instant> {
+        self.act().await;
+        let now = Instant::now();
+        let failed = self.memories.values().filter_map(|memory| memory.next(now)).min();
+        let unguarded = (self.guard != Guard::InForce).then(|| now + UNGUARDED);
+        failed.into_iter().chain(unguarded).chain(self.deference.next(now)).min()
+    }
 }
 
 impl Owners {
@@ -102,48 +131,7 @@ impl Owners {
         }
     }
 
-    /// Carries out a round whenever something changed, or a failure is due again; only while this controller may write.
-    pub(crate) async fn run(mut self) {
-        loop {
-            self.changes.mark_unchanged();
-            let may_write = self.context.permit.latest() == WritePermit::Granted;
-            if may_write {
-                self.context.permit.clone().while_granted(self.round()).await;
-            } else {
-                // Another controller takes care of owners, or nobody does.
-                self.watches.clear();
-                self.memories.clear();
-            }
-            if !self.wait().await {
-                return;
-            }
-        }
-    }
-
-    /// Waits for a reason for another round. Returns false if there can't be one any more.
-    async fn wait(&mut self) -> bool {
-        let resync = Instant::now() + self.context.resync;
-        let now = Instant::now();
-        let failed = self.memories.values().filter_map(|memory| memory.next(now)).min();
-        let unguarded = (self.guard != Guard::InForce).then(|| Instant::now() + UNGUARDED);
-        let due = failed.into_iter().chain(unguarded).chain(self.deference.next(Instant::now())).min();
-        let due = due.map_or(resync, |due| due.max(Instant::now() + SOONEST).min(resync));
-        tokio::select! {
-            changed = self.changes.changed() => {
-                sleep(DEBOUNCE).await;
-                changed.is_ok()
-            }
-            () = self.news.notified() => {
-                sleep(DEBOUNCE).await;
-                true
-            }
-            changed = self.context.permit.changed() => changed,
-            changed = self.context.clients.changed() => changed.is_ok(),
-            () = sleep_until(due) => true,
-        }
-    }
-
-    async fn round(&mut self) {
+    async fn act(&mut self) {
         self.guard().await;
         for _ in 0..MAX_LOOKS {
             let look = match self.look().await {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use depguard_core::lookup::{ObjectReference, ReferenceReader, ReferenceTarget, ReferencedObject};
+use depguard_kcp::Form;
 use serde_json::Value;
 
 use super::kind_watch::Index;
@@ -14,8 +15,17 @@ use super::kind_watch::Index;
 #[derive(Debug)]
 pub(super) struct Dependents {
     reader: Arc<ReferenceReader>,
-    objects: BTreeMap<DependentName, Box<[HeldReference]>>,
+    objects: BTreeMap<DependentName, Dependent>,
     bytes: usize,
+    /// Number of the last list.
+    list: u32,
+}
+
+#[derive(Debug)]
+struct Dependent {
+    held: Box<[HeldReference]>,
+    /// Number of the list that was last when the object was seen.
+    list: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +33,9 @@ pub(super) struct DependentName {
     pub(super) namespace: Option<Box<str>>,
     pub(super) name: Box<str>,
 }
+
+/// Form that shows whole objects.
+pub(super) struct ObjectForm;
 
 /// Reference of a dependent.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,12 +64,12 @@ pub(super) struct NamedTarget {
 impl Dependents {
     /// Makes an empty index. The reader must have at least one edge.
     pub(super) fn new(reader: ReferenceReader) -> Self {
-        Self { reader: Arc::new(reader), objects: BTreeMap::new(), bytes: 0 }
+        Self { reader: Arc::new(reader), objects: BTreeMap::new(), bytes: 0, list: 0 }
     }
 
     /// Returns all dependents with their references.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&DependentName, &HeldReference)> {
-        self.objects.iter().flat_map(|(name, held)| held.iter().map(move |held| (name, held)))
+        self.objects.iter().flat_map(|(name, dependent)| dependent.held.iter().map(move |held| (name, held)))
     }
 
     /// Reads the references of an object in their order, each once, however often the object holds it.
@@ -72,20 +85,32 @@ impl Dependents {
     }
 
     fn forget(&mut self, name: &DependentName) -> Option<Box<[HeldReference]>> {
-        let known = self.objects.remove(name)?;
-        self.bytes = self.bytes.saturating_sub(bytes(name, &known));
-        Some(known)
+        let Dependent { held, .. } = self.objects.remove(name)?;
+        self.bytes = self.bytes.saturating_sub(bytes(name, &held));
+        Some(held)
     }
 }
 
 /// Index that stands for each edge of the reader.
 pub(super) const ALL_EDGES: usize = usize::MAX;
 
+impl Form for ObjectForm {
+    type Object = Value;
+
+    fn read(&self, json: &str) -> serde_json::Result<Value> {
+        serde_json::from_str(json)
+    }
+}
+
 impl Index for Dependents {
     type Shown = Value;
 
     fn empty(&self) -> Self {
-        Self { reader: Arc::clone(&self.reader), objects: BTreeMap::new(), bytes: 0 }
+        Self { reader: Arc::clone(&self.reader), objects: BTreeMap::new(), bytes: 0, list: 0 }
+    }
+
+    fn begin_list(&mut self) {
+        self.list = self.list.wrapping_add(1);
     }
 
     fn put(&mut self, object: Value) -> bool {
@@ -95,13 +120,21 @@ impl Index for Dependents {
         let is_news = known.as_deref().unwrap_or_default() != &*held;
         if !held.is_empty() {
             self.bytes = self.bytes.saturating_add(bytes(&name, &held));
-            self.objects.insert(name, held);
+            self.objects.insert(name, Dependent { held, list: self.list });
         }
         is_news
     }
 
     fn remove(&mut self, object: &Value) -> bool {
         self.forget(&DependentName::of(object)).is_some()
+    }
+
+    fn end_list(&mut self) -> bool {
+        let gone: Vec<_> = self.objects.extract_if(.., |_, dependent| dependent.list != self.list).collect();
+        for (name, dependent) in &gone {
+            self.bytes = self.bytes.saturating_sub(bytes(name, &dependent.held));
+        }
+        !gone.is_empty()
     }
 
     fn bytes(&self) -> usize {

@@ -8,23 +8,20 @@ use depguard_core::api::OnMissing;
 use depguard_core::lookup::ReferenceReader;
 use depguard_core::rule::{Edge, Reference};
 use depguard_core::{ControlPlane, GroupVersionResource, Rule};
-use depguard_kcp::{Derived, WatchScope, Watched, latest, send_if_new};
+use depguard_kcp::{Derived, MetadataForm, Snapshot, Watched, latest, send_if_new};
 use futures::StreamExt;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::count::{CountedEdge, count};
-use super::dependents::Dependents;
+use super::dependents::{Dependents, ObjectForm};
 use super::kind_watch::KindWatch;
 use super::space::{MAX_MIB, Space};
 use super::targets::Targets;
 use crate::leader::write_permit::WritePermit;
 use crate::model::reference_count::{NOT_COUNTED, ReferenceCount, ReferenceCounts, Uncounted};
 use crate::rules::written_rule::WrittenRule;
-use crate::runtime::round::{ReconcileContext, settled};
-
-/// Minimum time between two counts.
-const SETTLE: Duration = Duration::from_secs(1);
+use crate::runtime::round::{Change, Changes, ReconcileContext, Rounds};
 
 /// All work about dangling references, for as long as it is polled.
 pub(crate) struct References {
@@ -43,6 +40,40 @@ struct WatchedDependents {
     watch: KindWatch<Dependents>,
 }
 
+impl Changes for References {
+    async fn changed(&mut self) -> Change {
+        tokio::select! {
+            changed = self.context.rules.changed() => changed.into(),
+            () = self.news.notified() => Change::Usual,
+        }
+    }
+}
+
+impl Rounds for References {
+    type Input = Arc<Snapshot>;
+
+    const SETTLE: Duration = Duration::from_secs(1);
+
+    /// Asks for no count while the rules are not known.
+    fn prepare(&mut self, permit: WritePermit) -> Option<Self::Input> {
+        let state = latest(&mut self.context.rules);
+        if permit != WritePermit::Granted {
+            // Another controller counts, or nobody does.
+            self.dependents.clear();
+            self.targets.clear();
+            send_if_new(&self.counts, Arc::default());
+            return None;
+        }
+        state.unseen().is_none().then_some(state)
+    }
+
+    async fn round(&mut self, state: Self::Input) -> Option<Instant> {
+        let counts = self.count(&state);
+        send_if_new(&self.counts, Arc::new(counts));
+        None
+    }
+}
+
 impl References {
     pub(crate) fn new(context: ReconcileContext, counts: watch::Sender<Arc<ReferenceCounts>>) -> Self {
         Self {
@@ -56,51 +87,15 @@ impl References {
         }
     }
 
-    /// Counts whenever something changed, at most once a second, while this controller may write.
-    pub(crate) async fn run(mut self) {
-        loop {
-            let counted = Instant::now();
-            let counts = match self.context.permit.latest() {
-                WritePermit::Granted => self.round(),
-                // Another controller counts, or nobody does.
-                _ => {
-                    self.dependents.clear();
-                    self.targets.clear();
-                    Some(ReferenceCounts::new())
-                }
-            };
-            if let Some(counts) = counts {
-                send_if_new(&self.counts, Arc::new(counts));
-            }
-            if !self.wait().await {
-                return;
-            }
-            sleep_until(counted + SETTLE).await;
-        }
-    }
-
-    /// Waits for a reason to count again. Returns false if there can't be one any more.
-    async fn wait(&mut self) -> bool {
-        tokio::select! {
-            changed = settled(&mut self.context.rules) => changed,
-            changed = self.context.permit.changed() => changed,
-            () = self.news.notified() => true,
-        }
-    }
-
-    /// Watches the kinds that the rules need, and counts. Returns `None` while the rules are not known.
-    fn round(&mut self) -> Option<ReferenceCounts> {
-        let state = latest(&mut self.context.rules);
-        if state.unseen().is_some() {
-            return None;
-        }
+    /// Watches the kinds that the rules need, and counts.
+    fn count(&mut self, state: &Snapshot) -> ReferenceCounts {
         let (control_plane, allowance) = (self.context.control_plane, self.context.allowance);
         let rules = state.resource(Watched::RULES.plural).map(Arc::as_ref);
         self.written.refresh(rules, |rule| WrittenRule::from_watched(control_plane, allowance, rule));
         let rules: Vec<_> = self.written.values().cloned().collect();
         let counted: Vec<_> = rules.iter().filter_map(|rule| rule.rule().ok()).flat_map(counted_edges).collect();
         if control_plane == ControlPlane::Kcp {
-            return Some(counted.into_iter().map(|(_, edge)| (edge.rule, not_counted_in_kcp())).collect());
+            return counted.into_iter().map(|(_, edge)| (edge.rule, not_counted_in_kcp())).collect();
         }
         self.start_and_end_watches(counted);
         let targets: BTreeMap<_, _> = self.targets.iter().map(|(gvr, watch)| (gvr.clone(), watch.lock())).collect();
@@ -108,7 +103,7 @@ impl References {
             let dependents = watch.lock();
             count(edges, &dependents, &targets)
         });
-        Some(counts.flatten().collect())
+        counts.flatten().collect()
     }
 
     /// Starts and ends watches until exactly those run that these edges need.
@@ -129,7 +124,7 @@ impl References {
             self.targets.entry(gvr).or_insert_with_key(|gvr| {
                 let kind = gvr.clone();
                 KindWatch::start(gvr.clone(), Targets::default(), space, Arc::clone(news), move || {
-                    endpoint.watch_metadata(&kind, kind.resource.as_str(), WatchScope::default()).boxed()
+                    endpoint.follow(kind.path(None, None), MetadataForm).boxed()
                 })
             });
         }
@@ -140,7 +135,7 @@ impl References {
                     Dependents::new(ReferenceReader::new(needed.iter().map(|(rule, edge)| (*rule, &edge.edge))));
                 let kind = gvr.clone();
                 let watch = KindWatch::start(gvr.clone(), index, space, Arc::clone(news), move || {
-                    endpoint.watch_objects(&kind, kind.resource.as_str()).boxed()
+                    endpoint.follow(kind.path(None, None), ObjectForm).boxed()
                 });
                 WatchedDependents { edges: needed.into_iter().map(|(_, edge)| edge).collect(), watch }
             });

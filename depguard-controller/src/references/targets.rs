@@ -9,17 +9,29 @@ use depguard_kcp::Metadata;
 use super::dependents::NamedTarget;
 use super::kind_watch::Index;
 
-/// Memory of one target: an entry of 16 bytes in `objects` and two in `anywhere`, in tables that may be half empty.
-const BYTES: usize = 128;
+/// Memory of one target: an entry of 48 bytes in `objects` and two of 16 in `anywhere`, in tables that may be half empty.
+const BYTES: usize = 160;
 
 /// Objects of one kind. Two objects are taken for one only if their hashes of 64 bits, made with a random key, are equal.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     keys: RandomState,
-    /// Hash of the UID, by the hash of namespace and name.
-    objects: HashMap<u64, u64>,
+    /// Objects, by the hash of namespace and name.
+    objects: HashMap<u64, Target>,
     /// Number of objects in all namespaces, by the hash of the name, and by that of name and UID.
     anywhere: HashMap<u64, u32>,
+    /// Number of the last list.
+    list: u32,
+}
+
+#[derive(Debug)]
+struct Target {
+    /// Hash of the UID.
+    uid: u64,
+    /// Keys in `anywhere`.
+    names: [u64; 2],
+    /// Number of the list that was last when the object was seen.
+    list: u32,
 }
 
 impl Targets {
@@ -32,7 +44,7 @@ impl Targets {
         // A kind without namespaces has the object in none.
         [Some(namespace), None].into_iter().any(|namespace| {
             let known = self.objects.get(&self.keys.hash_one((namespace, name)));
-            known.is_some_and(|known| uid.is_none_or(|uid| self.keys.hash_one(uid) == *known))
+            known.is_some_and(|known| uid.is_none_or(|uid| self.keys.hash_one(uid) == known.uid))
         })
     }
 
@@ -40,13 +52,28 @@ impl Targets {
         self.keys.hash_one((name, uid))
     }
 
-    fn of(&self, object: &Metadata) -> (u64, u64) {
-        let place = (object.namespace.as_deref(), object.name.as_str());
-        (self.keys.hash_one(place), self.keys.hash_one(object.uid.as_str()))
+    fn place(&self, object: &Metadata) -> u64 {
+        self.keys.hash_one((object.namespace.as_deref(), object.name.as_str()))
     }
 
-    fn names(&self, object: &Metadata) -> [u64; 2] {
-        [self.anywhere(&object.name, None), self.anywhere(&object.name, Some(&object.uid))]
+    fn target(&self, object: &Metadata) -> Target {
+        Target {
+            uid: self.keys.hash_one(object.uid.as_str()),
+            names: [self.anywhere(&object.name, None), self.anywhere(&object.name, Some(&object.uid))],
+            list: self.list,
+        }
+    }
+}
+
+/// Takes an object out of the numbers of objects in all namespaces.
+fn forget(anywhere: &mut HashMap<u64, u32>, target: &Target) {
+    for key in target.names {
+        if let Some(count) = anywhere.get_mut(&key) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                anywhere.remove(&key);
+            }
+        }
     }
 }
 
@@ -57,33 +84,46 @@ impl Index for Targets {
         Self::default()
     }
 
+    fn begin_list(&mut self) {
+        self.list = self.list.wrapping_add(1);
+    }
+
     fn put(&mut self, object: Metadata) -> bool {
-        let (place, uid) = self.of(&object);
-        // A watch shows that an object is gone before it shows another one of the same name.
-        if self.objects.insert(place, uid) == Some(uid) {
+        let target = self.target(&object);
+        let (uid, names) = (target.uid, target.names);
+        let known = self.objects.insert(self.place(&object), target);
+        if known.as_ref().is_some_and(|known| known.uid == uid) {
             return false;
         }
-        for key in self.names(&object) {
+        for key in names {
             *self.anywhere.entry(key).or_default() += 1;
         }
+        known.iter().for_each(|known| forget(&mut self.anywhere, known));
         true
     }
 
     fn remove(&mut self, object: &Metadata) -> bool {
-        let (place, uid) = self.of(object);
-        if self.objects.get(&place) != Some(&uid) {
+        let (place, uid) = (self.place(object), self.keys.hash_one(object.uid.as_str()));
+        if self.objects.get(&place).is_none_or(|known| known.uid != uid) {
             return false;
         }
-        self.objects.remove(&place);
-        for key in self.names(object) {
-            if let Some(count) = self.anywhere.get_mut(&key) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    self.anywhere.remove(&key);
-                }
-            }
+        if let Some(known) = self.objects.remove(&place) {
+            forget(&mut self.anywhere, &known);
         }
         true
+    }
+
+    fn end_list(&mut self) -> bool {
+        let before = self.objects.len();
+        let Self { objects, anywhere, list, .. } = self;
+        objects.retain(|_, target| {
+            let is_listed = target.list == *list;
+            if !is_listed {
+                forget(anywhere, target);
+            }
+            is_listed
+        });
+        objects.len() < before
     }
 
     fn bytes(&self) -> usize {

@@ -8,9 +8,9 @@ use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{Allowance, Connection, Snapshot};
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::leader::write_permit::PermitReader;
+use crate::leader::write_permit::{PermitReader, WritePermit};
 use crate::runtime::client_config::Clients;
 use crate::runtime::metrics::Metrics;
 
@@ -21,8 +21,6 @@ pub(crate) const MAX_CONCURRENT_WRITES: usize = 16;
 pub(crate) const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// Time limit for the writes of one kind in one round.
 const WRITES: Duration = Duration::from_secs(45);
-/// Time to wait for more changes after one.
-const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Common inputs of rounds. Clones see the same state.
 #[derive(Clone)]
@@ -45,23 +43,103 @@ pub(crate) struct ReconcileContext {
     pub(crate) metrics: Metrics,
 }
 
-/// Waits for a change, and for further changes that come with it. Returns false if there can be none any more.
-pub(crate) async fn settled<T>(changes: &mut watch::Receiver<T>) -> bool {
-    settled_unless(changes, |_| false).await
+/// Source of changes.
+pub(crate) trait Changes: Send {
+    /// Waits for a change that is a reason for another round. No change is lost if the future is dropped.
+    fn changed(&mut self) -> impl Future<Output = Change> + Send;
 }
 
-/// Waits as [`settled`] does, but returns at once when a state `is_urgent`.
-#[expect(clippy::disallowed_methods, reason = "the borrow ends with the condition, which borrows nothing else")]
-pub(crate) async fn settled_unless<T>(changes: &mut watch::Receiver<T>, is_urgent: impl Fn(&T) -> bool) -> bool {
-    let mut changed = changes.changed().await.is_ok();
-    let mut settled = pin!(sleep(DEBOUNCE));
-    while changed && !is_urgent(&changes.borrow_and_update()) {
-        tokio::select! {
-            () = &mut settled => break,
-            next = changes.changed() => changed = next.is_ok(),
+/// Work that is done in rounds, after changes that it follows.
+pub(crate) trait Rounds: Changes {
+    /// Input of a round.
+    type Input: Send;
+
+    /// Time to wait for more changes after one.
+    const SETTLE: Duration = Duration::from_millis(200);
+
+    /// Takes in the permit and the newest state. Returns the input of a round, if one is to be carried out.
+    fn prepare(&mut self, permit: WritePermit) -> Option<Self::Input>;
+
+    /// Carries out a round. Returns the time at which the next one is due, if it is due before the resync.
+    fn round(&mut self, input: Self::Input) -> impl Future<Output = Option<Instant>> + Send;
+}
+
+/// Change that is a reason for another round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// More changes may come with it.
+    Usual,
+    /// Change that can't wait.
+    Urgent,
+    /// Nothing will change any more.
+    Over,
+}
+
+impl<T, E> From<Result<T, E>> for Change {
+    /// Reads the result of waiting for a channel: an error says that its sender is gone.
+    fn from(changed: Result<T, E>) -> Self {
+        if changed.is_ok() { Self::Usual } else { Self::Over }
+    }
+}
+
+/// Carries out a round whenever something changed, a failure is due again, or the time has come. Looks for an uninstall
+/// before each round, and breaks a round off once the permit to write is gone. Ends when nothing can change any more.
+pub(crate) async fn run_rounds<W: Rounds>(context: ReconcileContext, mut work: W) {
+    let ReconcileContext { mut permit, mut clients, resync, .. } = context;
+    loop {
+        clients.mark_unchanged();
+        let mut due = None;
+        if let Some(input) = work.prepare(permit.latest()) {
+            match permit.clone().while_granted(work.round(input)).await {
+                Some(next) => due = next,
+                None => tracing::warn!("the controller may not write any more; it did not finish a round"),
+            }
+        }
+        let now = Instant::now();
+        // What is overdue waits as long as a change does, or one round would follow the other.
+        let due = due.map_or(now + resync, |due| due.clamp(now + W::SETTLE, now + resync.max(W::SETTLE)));
+        if !wait(W::SETTLE, due, &mut AllChanges { work: &mut work, clients: &mut clients, permit: &mut permit }).await
+        {
+            return;
         }
     }
-    changed
+}
+
+/// Changes of some work, and those that matter to all of it.
+struct AllChanges<'a, W> {
+    work: &'a mut W,
+    clients: &'a mut watch::Receiver<Clients>,
+    permit: &'a mut PermitReader,
+}
+
+impl<W: Changes> Changes for AllChanges<'_, W> {
+    async fn changed(&mut self) -> Change {
+        tokio::select! {
+            change = self.work.changed() => change,
+            changed = self.clients.changed() => changed.into(),
+            is_there = self.permit.changed() => if is_there { Change::Usual } else { Change::Over },
+        }
+    }
+}
+
+/// Waits until a round is due, or until a change has settled. Returns false if nothing will change any more.
+async fn wait(settle: Duration, due: Instant, changes: &mut impl Changes) -> bool {
+    let (mut end, mut is_settling) = (pin!(sleep_until(due)), false);
+    loop {
+        let change = tokio::select! {
+            change = changes.changed() => change,
+            () = &mut end => return true,
+        };
+        match change {
+            Change::Over => return false,
+            Change::Urgent => return true,
+            Change::Usual if is_settling => {}
+            Change::Usual => {
+                is_settling = true;
+                end.as_mut().reset(due.min(Instant::now() + settle));
+            }
+        }
+    }
 }
 
 /// Carries out writes of one kind, and returns the result of each. Writes for which no time is left wait for the next
@@ -72,28 +150,52 @@ pub(crate) fn in_time<W: Future>(writes: impl IntoIterator<Item = W>) -> impl St
 
 #[cfg(test)]
 mod tests {
+    use depguard_kcp::latest;
+
     use super::*;
 
+    const SETTLE: Duration = Duration::from_millis(200);
+
+    /// Waits for the channel's changes, and returns the time that this took; `None` if nothing will change any more.
+    async fn waited(changes: &mut watch::Receiver<i32>) -> Option<Duration> {
+        let begun = Instant::now();
+        wait(SETTLE, begun + SETTLE * 10, changes).await.then(|| begun.elapsed())
+    }
+
+    impl Changes for watch::Receiver<i32> {
+        async fn changed(&mut self) -> Change {
+            match Self::changed(self).await {
+                Ok(()) if latest(self) == 9 => Change::Urgent,
+                changed => changed.into(),
+            }
+        }
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn what_is_urgent_is_not_waited_upon_and_all_else_settles() {
+    async fn urgent_changes_wait_for_nothing_and_others_settle() {
         let (sender, mut changes) = watch::channel(0);
-        let waited = async |changes: &mut watch::Receiver<i32>| {
-            let begun = tokio::time::Instant::now();
-            assert!(settled_unless(changes, |state| *state == 9).await);
-            begun.elapsed()
-        };
+        assert_eq!(waited(&mut changes).await, Some(SETTLE * 10), "a round is due");
         sender.send_replace(1);
-        assert_eq!(waited(&mut changes).await, DEBOUNCE);
+        assert_eq!(waited(&mut changes).await, Some(SETTLE));
         sender.send_replace(9);
-        assert_eq!(waited(&mut changes).await, Duration::ZERO);
-        // Also if the urgent state comes while something else settles.
+        assert_eq!(waited(&mut changes).await, Some(Duration::ZERO));
+        // Also if the urgent change comes while another one settles.
         sender.send_replace(1);
         let late = async {
-            sleep(DEBOUNCE / 4).await;
+            sleep(SETTLE / 4).await;
             sender.send_replace(9);
         };
-        assert_eq!(tokio::join!(waited(&mut changes), late).0, DEBOUNCE / 4);
+        assert_eq!(tokio::join!(waited(&mut changes), late).0, Some(SETTLE / 4));
+        // A change that goes on puts the round off no further.
+        let often = async {
+            for _ in 0..8 {
+                sender.send_replace(1);
+                sleep(SETTLE / 4).await;
+            }
+        };
+        assert_eq!(tokio::join!(waited(&mut changes), often).0, Some(SETTLE));
+        changes.mark_unchanged();
         drop(sender);
-        assert!(!settled_unless(&mut changes, |_| false).await);
+        assert_eq!(waited(&mut changes).await, None);
     }
 }

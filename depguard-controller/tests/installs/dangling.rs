@@ -1,5 +1,7 @@
 //! Count of references whose targets don't exist, in a rule's status.
 
+use std::time::Duration;
+
 use depguard_controller::Controller;
 use depguard_kcp::Preconditions;
 use depguard_testbed::{Fault, When};
@@ -112,4 +114,18 @@ async fn without_the_right_to_a_kind_the_count_is_unknown_and_never_0() {
         bed.until_condition("", "vm", "TargetsExist", NONE_MISSING).await;
         controller.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_target_whose_deletion_no_watch_reports_is_missed_by_a_list() {
+    let bed = bed().await;
+    let controller = bed.controller().await;
+    bed.until_condition("", "vm", "TargetsExist", NONE_MISSING).await;
+    bed.testbed.faults().inject(Fault::WatchSilent, When::always().path("/vpcs?watch=true"));
+    bed.at("").delete(&format!("{VPCS}/a"), Preconditions::default()).await.unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(36)).await;
+    tokio::time::resume();
+    bed.until_condition("", "vm", "TargetsExist", MISSING).await;
+    controller.stop().await;
 }

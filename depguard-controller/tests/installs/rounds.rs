@@ -331,8 +331,8 @@ async fn nothing_is_taken_away_by_rules_that_cannot_be_followed() {
 
     // The first list is answered, its watch breaks, and then no list shows the changes since.
     let faults = bed.testbed.faults();
-    let no_list = faults.inject(Fault::InternalError, When::always().path("dependencyrules?&limit=").after(1));
-    faults.inject(Fault::Cut, When::always().path("dependencyrules?&watch=true").times(1));
+    let no_list = faults.inject(Fault::InternalError, When::always().path("dependencyrules?limit=").after(1));
+    faults.inject(Fault::Cut, When::always().path("dependencyrules?watch=true").times(1));
     let controller = bed.controller().await;
     until("it says that it can't follow", async || match probe(&controller, "/readyz").await {
         503 if faults.hits(no_list) > Some(0) => Ok(()),

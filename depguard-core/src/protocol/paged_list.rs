@@ -83,11 +83,11 @@ impl PagedList {
 
     /// Returns the path and query of the next page.
     pub fn next(&self) -> String {
-        self.page(self.next_limit(), self.continue_token.as_deref())
+        self.page(self.limit(), self.continue_token.as_deref())
     }
 
-    /// Returns the limit of the next page.
-    fn next_limit(&self) -> u32 {
+    /// Returns the maximum of objects on the next page.
+    pub fn limit(&self) -> u32 {
         let first = self.first_limit.filter(|_| self.continue_token.is_none());
         first.map_or(self.limit, |first| first.min(self.limit))
     }
@@ -124,13 +124,16 @@ impl PagedList {
         }
     }
 
-    /// Returns the limit for the next page: fewer objects if they are large. Each page but the last one holds as many
-    /// objects as requested.
+    /// Returns the limit for the next page: fewer objects if they are large, and more again after a small page. Each page
+    /// but the last one holds as many objects as requested.
     fn limit_after(&self, bytes: usize) -> u32 {
+        if bytes < PAGE_BYTES / 2 {
+            return self.limit.saturating_mul(2).min(MAX_PER_PAGE);
+        }
         if bytes <= 2 * PAGE_BYTES {
             return self.limit;
         }
-        let fits = u64::from(self.next_limit()) * PAGE_BYTES as u64 / bytes as u64;
+        let fits = u64::from(self.limit()) * PAGE_BYTES as u64 / bytes as u64;
         u32::try_from(fits).unwrap_or(self.limit).clamp(1, self.limit)
     }
 
@@ -287,5 +290,22 @@ mod tests {
         );
         assert_eq!(list.next(), "/p?limit=50&continue=t");
         assert_eq!(list.after(&Page::default(), 0), None);
+    }
+
+    #[test]
+    fn after_a_large_object_small_ones_come_in_full_pages_again() {
+        let mut list = PagedList::new("/p".to_owned());
+        for _ in 0..3 {
+            list.answer(Answer::TooLarge, |_| page(None, None));
+        }
+        let body = vec![b' '; PAGE_BYTES];
+        let large = Answer::Response { status: 200, body: &body };
+        assert_eq!(list.answer(large, |_| page(Some("1"), Some("a"))), Progress::More);
+        assert_eq!(list.limit(), 1);
+        let limits = (0..10).map(|n| {
+            assert_eq!(list.answer(ok(), |_| page(Some("1"), Some(&n.to_string()))), Progress::More);
+            list.limit()
+        });
+        assert_eq!(limits.collect::<Vec<_>>(), [2, 4, 8, 16, 32, 64, 128, 256, 500, 500]);
     }
 }

@@ -20,8 +20,6 @@ pub enum LogFormat {
     Json,
 }
 
-const KUBE: &str = "kube_runtime";
-
 /// Sends the log to standard error: `info` and above, or what `RUST_LOG` says.
 pub(super) fn to_standard_error(format: LogFormat) {
     let filter = filter(std::env::var(EnvFilter::DEFAULT_ENV).ok().as_deref());
@@ -31,14 +29,9 @@ pub(super) fn to_standard_error(format: LogFormat) {
     }
 }
 
-/// Filter of the log. It hides kube's warnings about lists that it may not read: depguard itself reports a watch that
-/// fails, and a right that was granted a moment ago takes effect a little later. A filter that names kube shows them.
+/// Filter of the log. Levels that can't be read count as `info`.
 fn filter(levels: Option<&str>) -> EnvFilter {
-    let levels = levels.filter(|levels| EnvFilter::try_new(levels).is_ok()).unwrap_or("info");
-    match levels.contains(KUBE) {
-        true => EnvFilter::new(levels),
-        false => EnvFilter::new(format!("{levels},{KUBE}::watcher=error")),
-    }
+    levels.and_then(|levels| EnvFilter::try_new(levels).ok()).unwrap_or_else(|| EnvFilter::new("info"))
 }
 
 /// Writes what a binary would log, in this format and of these levels, for as long as the guard lives and on this thread.
@@ -76,13 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kube_is_quiet_about_its_watches_unless_it_is_asked_to_speak() {
-        for (levels, expected) in [
-            (None, "kube_runtime::watcher=error,info"),
-            (Some("info,"), "kube_runtime::watcher=error,info"),
-            (Some("debug,kube_runtime=info"), "kube_runtime=info,debug"),
-            (Some("depguard_kcp=loud"), "kube_runtime::watcher=error,info"),
-        ] {
+    fn levels_that_cannot_be_read_are_info() {
+        for (levels, expected) in [(None, "info"), (Some("debug"), "debug"), (Some("depguard_kcp=loud"), "info")] {
             assert_eq!(filter(levels).to_string(), expected, "{levels:?}");
         }
     }

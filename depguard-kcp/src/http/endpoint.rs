@@ -7,26 +7,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use depguard_core::{Fetched, Query};
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::response::Parts;
 use http::{Method, Request, Response, Uri, Version};
-use http_body_util::{BodyExt, Either, Full, Limited};
-use hyper::body::{Body as _, Frame, Incoming};
+use http_body_util::Limited;
+use hyper::body::{Body as _, Incoming};
 use kube_client::client::Body;
 use tower::ServiceExt;
 use tower::timeout::error::Elapsed;
 
 use crate::http::body_limit::{BodyBudget, UpTo, collect};
-use crate::http::bookmarks::Bookmarks;
-use crate::http::small_pages::SmallPages;
 use crate::http::transport::{CONNECT_TIMEOUT, Transport};
 use crate::http::url;
 
 /// Maximum length of a response's body, in bytes.
 pub const MAX_BODY: usize = 64 << 20;
 
-/// Time limit for the beginning of a response to a watcher's request. A watch's response begins at once.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for the beginning of a watch's response, which begins at once, and for a page of its list.
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Base URL over the shared stack: a cluster, a workspace, a virtual workspace. Cheap to make and to clone.
 #[derive(Clone)]
@@ -133,19 +131,6 @@ impl Endpoint {
         self.transfer(request, space).await
     }
 
-    /// Sends a GET with the headers of another request, and reads the body as far as there is [`BodyBudget`] for it.
-    pub(crate) async fn get_like(
-        &self,
-        headers: &HeaderMap,
-        path_and_query: &str,
-        space: &mut impl BodyBudget,
-    ) -> Result<Response<Bytes>, RequestError> {
-        let mut request = Request::new(Bytes::new());
-        *request.uri_mut() = self.uri(path_and_query)?;
-        *request.headers_mut() = headers.clone();
-        self.transfer(request, space).await
-    }
-
     /// Sends a decision's query, and reads the body up to [`MAX_BODY`].
     ///
     /// An evaluation can be decided by this endpoint's answers:
@@ -184,51 +169,41 @@ impl Endpoint {
         self.transfer(request, space).await
     }
 
-    /// Returns a kube client over the same connections, for kube's watchers. Needs a tokio runtime.
+    /// Returns a kube client over the same connections, for programs that use kube. Needs a tokio runtime.
     ///
-    /// A request fails if its response does not begin within 30 s, or if the response grows beyond [`MAX_BODY`]; the
-    /// watch is then begun anew. Lists arrive in small pages.
+    /// A request fails if its response does not begin within 30 s, or if the response grows beyond [`MAX_BODY`].
     pub fn client(&self) -> kube_client::Client {
-        self.client_noting_bookmarks(|| (), SmallPages::new(None))
-    }
-
-    /// Returns the same client, and calls `note` for each bookmark of a watch. The rest of a body proves nothing until
-    /// the watcher has understood it: a response with status 200 may hold anything.
-    pub(crate) fn client_noting_bookmarks(
-        &self,
-        note: impl Fn() + Clone + Send + Sync + 'static,
-        pages: SmallPages,
-    ) -> kube_client::Client {
         let endpoint = self.clone();
         let service = tower::service_fn(move |mut request: Request<Body>| {
-            let (endpoint, note, pages) = (endpoint.clone(), note.clone(), pages.clone());
+            let endpoint = endpoint.clone();
             async move {
-                if SmallPages::are_asked_for(&request) {
-                    let page = pages.fetch(&endpoint.within(HEAD_TIMEOUT), &request.map(drop)).await?;
-                    return Ok(page.map(|body| Either::Right(Full::new(body))));
-                }
                 *request.uri_mut() = endpoint.uri(request.uri().path_and_query().map_or("", |path| path.as_str()))?;
-                let what = What::from_request(&request);
-                let is_watch = what.is_watch();
-                match tokio::time::timeout(HEAD_TIMEOUT, endpoint.transport.clone().oneshot(request)).await {
-                    Ok(Ok(response)) => {
-                        let mut bookmarks = (is_watch && response.status().is_success()).then(Bookmarks::default);
-                        let noted = move |frame: Frame<Bytes>| {
-                            if let (Some(bookmarks), Some(piece)) = (&mut bookmarks, frame.data_ref())
-                                && bookmarks.read(piece)
-                            {
-                                note();
-                            }
-                            frame
-                        };
-                        Ok(response.map(|body| Either::Left(Limited::new(body.map_frame(noted), MAX_BODY))))
-                    }
-                    Ok(Err(why)) => Err(what.unanswered(&*why)),
-                    Err(_) => Err(what.timed_out(HEAD_TIMEOUT)),
-                }
+                let response = endpoint.begin(request).await?;
+                Ok::<_, RequestError>(response.map(|body| Limited::new(body, MAX_BODY)))
             }
         });
         kube_client::Client::new(service, "default")
+    }
+
+    /// Sends a GET with this `Accept` header, and returns the response as soon as it has begun.
+    pub(crate) async fn open(
+        &self,
+        path_and_query: &str,
+        accept: &'static str,
+    ) -> Result<Response<Incoming>, RequestError> {
+        let mut request = Request::new(Body::empty());
+        *request.uri_mut() = self.uri(path_and_query)?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        self.begin(request).await
+    }
+
+    /// Sends a request whose URI is absolute, and waits until the response begins.
+    async fn begin(&self, request: Request<Body>) -> Result<Response<Incoming>, RequestError> {
+        let what = What::from_request(&request);
+        match tokio::time::timeout(HEAD_TIMEOUT, self.transport.clone().oneshot(request)).await {
+            Ok(response) => response.map_err(|why| what.unanswered(&*why)),
+            Err(_) => Err(what.timed_out(HEAD_TIMEOUT)),
+        }
     }
 
     /// Returns the absolute URI of a path, with or without a query, under this endpoint.

@@ -204,6 +204,16 @@ impl ApiError {
 }
 
 impl Status {
+    /// Reads the status that ends a watch. A status without a code is an error of the server.
+    pub(crate) fn of_event(json: &str) -> Self {
+        #[derive(Deserialize, Default)]
+        struct Code {
+            code: u16,
+        }
+        let Code { code } = serde_json::from_str(json).unwrap_or_default();
+        Self::read(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), json.as_bytes())
+    }
+
     pub(crate) fn read(code: StatusCode, body: &[u8]) -> Self {
         let wire: StatusWire = serde_json::from_slice(body).unwrap_or_default();
         let message = if wire.message.is_empty() { String::from_utf8_lossy(body) } else { wire.message.into() };

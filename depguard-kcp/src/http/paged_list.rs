@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use depguard_core::protocol::{Accept, Answer, PagedList, Progress};
-use depguard_core::scan::{Page, PageError};
+use depguard_core::scan::Page;
 use http::{Method, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::http::body_limit::UpTo;
 use crate::http::endpoint::{Endpoint, MAX_BODY, RequestError};
@@ -24,10 +25,12 @@ pub struct List {
     pub items: Vec<Value>,
 }
 
-/// End of the pages of a list.
-enum End {
-    /// The list is complete; this is its resource version.
-    Complete(String),
+/// Page of a list, read.
+pub(crate) enum ReadPage<T> {
+    /// More pages follow.
+    More(Vec<T>),
+    /// The list is complete, and has this resource version.
+    Last(Vec<T>, String),
     /// The list expired: the pages so far don't count, and it may be begun again.
     Expired(ApiError),
 }
@@ -39,12 +42,25 @@ impl Endpoint {
     /// shard behind them returned 404. Refuses a list of more than [`MAX_BODY`] bytes.
     pub async fn list_json(&self, path: &str) -> Result<List, ApiError> {
         let mut list = PagedList::new(path.to_owned());
+        let (mut items, mut size) = (Vec::new(), 0_usize);
         loop {
-            let mut items = Vec::new();
-            if let End::Complete(resource_version) =
-                self.pages_of(&mut list, path, JSON, MAX_BODY, |page| items.extend(page)).await?
-            {
-                return Ok(List { resource_version, items });
+            let read = |object: &str| {
+                size = size.saturating_add(object.len());
+                serde_json::from_str(object)
+            };
+            match self.page_of(&mut list, path, JSON, MAX_BODY, read).await? {
+                ReadPage::More(page) => items.extend(page),
+                ReadPage::Last(page, resource_version) => {
+                    items.extend(page);
+                    return Ok(List { resource_version, items });
+                }
+                ReadPage::Expired(_) => {
+                    items.clear();
+                    size = 0;
+                }
+            }
+            if size > MAX_BODY {
+                return Err(RequestError::TooLarge { request: described(&Method::GET, self, path) }.into());
             }
         }
     }
@@ -69,53 +85,55 @@ impl Endpoint {
         &self,
         path: &str,
         accept: &'static str,
-        each: impl FnMut(Vec<T>),
+        mut each: impl FnMut(Vec<T>),
     ) -> Result<(), ApiError> {
-        match self.pages_of(&mut PagedList::new(path.to_owned()), path, accept, usize::MAX, each).await? {
-            End::Complete(_) => Ok(()),
-            End::Expired(error) => Err(error),
+        let mut list = PagedList::new(path.to_owned());
+        loop {
+            match self.page_of(&mut list, path, accept, MAX_BODY, |object| serde_json::from_str(object)).await? {
+                ReadPage::More(items) => each(items),
+                ReadPage::Last(items, _) => {
+                    each(items);
+                    return Ok(());
+                }
+                ReadPage::Expired(error) => return Err(error),
+            }
         }
     }
 
-    /// Passes each page of the list to `each`. Reads at most `most` bytes.
-    async fn pages_of<T: DeserializeOwned>(
+    /// Reads the next page of the list at `path`, of at most `most` bytes; `read` reads an object's JSON. After a page
+    /// that is larger, the next one asks for fewer objects.
+    pub(crate) async fn page_of<T>(
         &self,
         list: &mut PagedList,
         path: &str,
         accept: &'static str,
         most: usize,
-        mut each: impl FnMut(Vec<T>),
-    ) -> Result<End, ApiError> {
-        let what = || described(&Method::GET, self, path);
-        let mut left = most;
-        loop {
-            let response = match self.get_within(&list.next(), accept, &mut UpTo(MAX_BODY)).await {
-                Err(RequestError::TooLarge { .. }) => None,
-                response => Some(response?),
-            };
-            let answer = response.as_ref().map_or(Answer::TooLarge, |response| Answer::Response {
-                status: response.status().as_u16(),
-                body: response.body(),
-            });
-            let size = response.as_ref().map_or(0, |response| response.body().len());
-            left = left.checked_sub(size).ok_or_else(|| RequestError::TooLarge { request: what() })?;
-            let (mut items, mut resource_version) = (Vec::new(), None);
-            let progress = list.answer(answer, |body| {
-                let page = read(body, &mut items)?;
-                resource_version.clone_from(&page.resource_version);
-                Ok(page)
-            });
-            let failed = |why: &str| failure(what(), response.as_ref(), why);
-            match progress {
-                Progress::More => each(items),
-                Progress::Complete => {
-                    each(items);
-                    return Ok(End::Complete(resource_version.unwrap_or_default()));
-                }
-                Progress::Restart => return Ok(End::Expired(failed("expired"))),
-                Progress::NotFound => return Err(failed("does not exist")),
-                Progress::Failed(why) => return Err(failed(why.text())),
+        mut read: impl FnMut(&str) -> serde_json::Result<T>,
+    ) -> Result<ReadPage<T>, ApiError> {
+        let response = match self.get_within(&list.next(), accept, &mut UpTo(most)).await {
+            Err(RequestError::TooLarge { .. }) => None,
+            response => Some(response?),
+        };
+        let answer = response.as_ref().map_or(Answer::TooLarge, |response| Answer::Response {
+            status: response.status().as_u16(),
+            body: response.body(),
+        });
+        let (mut items, mut resource_version) = (Vec::new(), None);
+        let progress = list.answer(answer, |body| {
+            let page: PageWire<'_> = serde_json::from_slice(body)?;
+            for object in page.items {
+                items.push(read(object.get())?);
             }
+            resource_version.clone_from(&page.metadata.resource_version);
+            Ok(page.metadata)
+        });
+        let failed = |why: &str| failure(described(&Method::GET, self, path), response.as_ref(), why);
+        match progress {
+            Progress::More => Ok(ReadPage::More(items)),
+            Progress::Complete => Ok(ReadPage::Last(items, resource_version.unwrap_or_default())),
+            Progress::Restart => Ok(ReadPage::Expired(failed("expired"))),
+            Progress::NotFound => Err(failed("does not exist")),
+            Progress::Failed(why) => Err(failed(why.text())),
         }
     }
 }
@@ -128,29 +146,10 @@ fn failure(request: String, response: Option<&Response<Bytes>>, why: &str) -> Ap
     }
 }
 
-/// Reads a page: its objects, and its metadata for the list.
-fn read<T: DeserializeOwned>(body: &[u8], items: &mut Vec<T>) -> Result<Page, PageError> {
-    let malformed = |why: serde_json::Error| PageError::Malformed { why: why.to_string() };
-    let read: PageWire<T> = serde_json::from_slice(body).map_err(malformed)?;
-    *items = read.items;
-    let mut page = Page::default();
-    page.resource_version = read.metadata.resource_version.filter(|version| !version.is_empty());
-    page.continue_token = read.metadata.continue_.filter(|token| !token.is_empty());
-    Ok(page)
-}
-
 #[derive(Deserialize)]
-struct PageWire<T> {
+struct PageWire<'a> {
     #[serde(default)]
-    metadata: PageMetadata,
-    #[serde(deserialize_with = "null_or_items", bound(deserialize = "T: Deserialize<'de>"))]
-    items: Vec<T>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct PageMetadata {
-    resource_version: Option<String>,
-    #[serde(rename = "continue")]
-    continue_: Option<String>,
+    metadata: Page,
+    #[serde(deserialize_with = "null_or_items", borrow)]
+    items: Vec<&'a RawValue>,
 }

@@ -21,8 +21,6 @@ use self::watch::{Report, Watch};
 use crate::http::connection::Connection;
 use crate::tenancy::endpoint_slices::EndpointSlices;
 
-pub(crate) use self::watch::said_by;
-
 pub use self::allowance::Allowance;
 pub use self::derived::Derived;
 pub use self::objects::Tenant;

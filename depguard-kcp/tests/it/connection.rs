@@ -341,7 +341,7 @@ async fn a_page_too_large_is_asked_for_with_fewer_objects() {
     let scripted = Scripted::start(|asked| match asked.target.as_str() {
         "/xs?limit=500" => Answer::Big(MAX_BODY + 1),
         "/xs?limit=62" => page(&["a"], Some("t")),
-        "/xs?limit=62&continue=t" => page(&["b"], None),
+        "/xs?limit=124&continue=t" => page(&["b"], None),
         other => Answer::Json(400, other.to_owned()),
     })
     .await;

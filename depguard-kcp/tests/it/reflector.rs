@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 #[cfg(feature = "cli")]
 mod log;
+mod steady;
 
 const EXPORT: &str = "dependencies.opendefense.cloud";
 const SLICES: &str = "/clusters/root:dep-ctrl/apis/apis.kcp.io/v1alpha1/apiexportendpointslices";
@@ -116,6 +117,17 @@ async fn start(control_plane: ControlPlane, world: World) -> Setting {
     for list in world.0.lock().unwrap().lists.values_mut() {
         *list = (list.0, serde_json::from_str(&list.1.to_string().replace("SERVER", &server.url)).unwrap());
     }
+    let (connection, dir) = connect(control_plane, &server).await;
+    let export_name = ExportName::parse(EXPORT).unwrap();
+    let (reflector, driver) = Reflector::start(
+        connection,
+        ReflectorOptions { control_plane, export_name, watched: vec![RULES, EXPORTS], allowance: Allowance::DEFAULT },
+    );
+    Setting { world, server, states: reflector.subscribe(), reflector, driver, _dir: dir }
+}
+
+/// Opens a connection to the server, by a kubeconfig in a folder.
+async fn connect(control_plane: ControlPlane, server: &Scripted) -> (Connection, TempDir) {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("kubeconfig");
     let place = if control_plane == ControlPlane::Kcp { "/clusters/root:dep-ctrl" } else { "" };
@@ -127,13 +139,7 @@ async fn start(control_plane: ControlPlane, world: World) -> Setting {
     });
     std::fs::write(&file, kubeconfig.to_string()).unwrap();
     let options = ConnectOptions::new(control_plane).kubeconfig(file);
-    let connection = Connection::open(&options).await.unwrap();
-    let export_name = ExportName::parse(EXPORT).unwrap();
-    let (reflector, driver) = Reflector::start(
-        connection,
-        ReflectorOptions { control_plane, export_name, watched: vec![RULES, EXPORTS], allowance: Allowance::DEFAULT },
-    );
-    Setting { world, server, states: reflector.subscribe(), reflector, driver, _dir: dir }
+    (Connection::open(&options).await.unwrap(), dir)
 }
 
 impl Setting {
@@ -273,7 +279,8 @@ async fn a_list_without_resource_version_is_not_loaded() {
     let world = one_shard();
     world.respond(&at("a", RULES), 200, json!({"metadata": {}, "items": []}));
     let mut setting = start(ControlPlane::Kcp, world.clone()).await;
-    let told = |state: &Snapshot| state.not_loaded().is_some_and(|why| why.contains("no metadata.resourceVersion"));
+    let told =
+        |state: &Snapshot| state.not_loaded().is_some_and(|why| why.contains("without metadata.resourceVersion"));
     setting.until("told why", told).await;
     world.list(&at("a", RULES), &[]);
     setting.until_rules(&[]).await;
@@ -357,8 +364,8 @@ type Unusable = (&'static str, fn() -> Answer);
 #[tokio::test]
 async fn what_is_answered_and_not_understood_is_no_contact() {
     let unusable: [Unusable; 5] = [
-        ("no metadata.resourceVersion", || Answer::Json(200, r#"{"metadata": {}, "items": []}"#.to_owned())),
-        ("is larger than 64 MiB", || Answer::Big((64 << 20) + 1)),
+        ("without metadata.resourceVersion", || Answer::Json(200, r#"{"metadata": {}, "items": []}"#.to_owned())),
+        ("too large to read", || Answer::Big((8 << 20) + 1)),
         ("end of file before message length reached", || Answer::Half(r#"{"metadata": {"#.to_owned())),
         ("expected value", || Answer::Json(200, "<html>".to_owned())),
         ("expected a string", || {

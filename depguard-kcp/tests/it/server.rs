@@ -40,7 +40,7 @@ pub(crate) enum Answer {
     Big(usize),
     /// Body that breaks off.
     Half(String),
-    /// Lines as they come. The connection is cut when there are no more.
+    /// Lines as they come. The body ends when there are no more.
     Lines(mpsc::UnboundedReceiver<String>),
     /// Body that ends with the connection.
     Unframed(String),
@@ -122,7 +122,10 @@ async fn stream_lines(stream: &mut TcpStream, mut lines: mpsc::UnboundedReceiver
     loop {
         tokio::select! {
             line = lines.recv() => {
-                let Some(line) = line else { return };
+                let Some(line) = line else {
+                    let _ = stream.write_all(b"0\r\n\r\n").await;
+                    return;
+                };
                 let chunk = format!("{:x}\r\n{line}\n\r\n", line.len() + 1);
                 if stream.write_all(chunk.as_bytes()).await.is_err() {
                     return;

@@ -326,13 +326,14 @@ async fn faults_keep_what_was_loaded_and_never_load_what_is_not_there() {
 
     let empty = testbed.faults().inject(Fault::EmptyList, When::always().path("dependencyrules"));
     let following = reflector(&connection, ControlPlane::Kcp, vec![RULES]);
-    let told = |state: &Snapshot| state.not_loaded().is_some_and(|why| why.contains("no metadata.resourceVersion"));
+    let told =
+        |state: &Snapshot| state.not_loaded().is_some_and(|why| why.contains("without metadata.resourceVersion"));
     once(&following, "told that the list shows nothing", told).await;
     testbed.faults().clear(empty);
     once(&following, "loaded", |state| state.is_loaded() && rules(state).len() == 1).await;
 
     // An open watch goes on while lists fail. A reflector without an open watch knows nothing.
-    let failing = testbed.faults().inject(Fault::InternalError, When::always().path("dependencyrules?&limit="));
+    let failing = testbed.faults().inject(Fault::InternalError, When::always().path("dependencyrules?limit="));
     let late = reflector(&connection, ControlPlane::Kcp, vec![RULES]);
     let told = |state: &Snapshot| state.not_loaded().is_some_and(|why| why.contains("500"));
     once(&late, "told that the list failed", told).await;

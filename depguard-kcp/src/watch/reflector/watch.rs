@@ -1,14 +1,14 @@
-//! Watch of one resource: kube's watcher, begun anew after every error, reported as changes.
+//! Watch of one resource, reported as changes.
 
+use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use depguard_core::{ControlPlane, LogicalCluster, api};
-use futures::{Stream, StreamExt};
-use kube_client::core::{ApiResource, DynamicObject, Status, TypeMeta};
-use kube_client::{Api, Error as KubeError};
-use kube_runtime::watcher::{self, Event, watcher};
-use serde_json::Value;
+use futures::StreamExt;
+use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -17,33 +17,8 @@ use super::objects::Objects;
 use super::snapshot::{ObjectKey, Watched};
 use super::staleness::LastUnderstood;
 use super::store::{Change, Source};
-use crate::http::endpoint::{Endpoint, with_causes};
-use crate::http::small_pages::SmallPages;
-
-/// Duration of a watch request. kube gives a watch up as dead if it is silent for 5 s longer.
-const WATCH_SECONDS: u32 = 25;
-
-/// Maximum silence of a watch. A watch that is silent for longer is begun anew, with a list: a connection may have
-/// broken unnoticed, and kcp's virtual workspaces can keep a watch open that never reports again. A healthy watch may
-/// be silent too: a kube-apiserver sends no bookmark as long as no object of a kind was ever written. Then the list is
-/// short.
-const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
-
-/// Maximum silence of a list.
-const LIST_SILENCE: Duration = Duration::from_secs(60);
-
-/// Time after which a watch counts as steady: when it breaks later, the waits are short again.
-const STEADY: Duration = Duration::from_secs(10);
-
-/// Maximum age of a watch. An older watch is begun anew, with a list, even if it sends bookmarks: they do not prove
-/// that the shard behind a virtual workspace reports everything.
-const REFRESH: Duration = Duration::from_secs(300);
-
-/// Pauses between attempts, in milliseconds. Many short ones come first: a kcp takes some seconds to serve a new
-/// binding, and until then nothing can be decided.
-const WAITS: [u64; 13] = [250, 500, 1000, 1000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 4000];
-/// Maximum pause, in milliseconds: however long a fault lasts, its consequences end soon after.
-const MAX_WAIT: u64 = 8000;
+use crate::http::endpoint::Endpoint;
+use crate::watch::steady::{Form, WatchEvent, WatchFailure};
 
 /// Change, with the number of the watch that reports it: a watch that was ended may have reported before.
 pub(crate) struct Report {
@@ -66,193 +41,64 @@ pub(crate) struct Watch {
     pub(crate) last_understood: LastUnderstood,
 }
 
-/// Reason why a watch is begun anew.
-enum WatchEnd {
-    /// The watch has reached its maximum age.
-    Due,
-    /// The watch was silent for too long.
-    Silent,
-    Broken(Break),
-}
-
-/// Failure of a watch.
-#[derive(Debug)]
-struct Break {
-    why: String,
-    /// True if the API server doesn't show the resource at all: 403 or 404.
-    hidden: bool,
-    /// True if the watch broke before a list was read to its end. The present objects are unknown then.
-    listing: bool,
-}
-
 /// Error: the reflector is gone, so nobody is listening.
 struct NoListener;
 
 impl Watch {
     /// Watches until nobody is listening.
     pub(crate) async fn run(self) {
-        let mut attempt = 0;
-        loop {
-            // Each new watcher lists first. kube's own restart would go on from the old state, which after some errors
-            // never becomes right again, and which would not prove that the watch works.
-            let started = Instant::now();
-            let Ok(ended) = self.follow(Box::pin(self.events()), started + REFRESH).await else { return };
-            let broken = match ended {
-                WatchEnd::Due => {
-                    attempt = 0;
-                    continue;
-                }
-                WatchEnd::Silent => {
-                    let seconds = SILENCE.as_secs();
-                    tracing::debug!(
-                        resource = self.watched.plural,
-                        url = self.endpoint.url(),
-                        "the watch was silent for {seconds} s: beginning again"
-                    );
-                    continue;
-                }
-                WatchEnd::Broken(broken) => broken,
-            };
-            tracing::debug!(resource = self.watched.plural, url = self.endpoint.url(), ?broken, "watch broke");
-            self.note_failing(&broken);
-            let Break { why, hidden, .. } = broken;
-            if self.report(Change::Failed { why, hidden }).await.is_err() {
+        let Watched { group, version, plural, names, .. } = self.watched;
+        let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
+        let mut path = format!("{root}/{version}/{plural}");
+        if let (ControlPlane::Kubernetes, Some(name)) = (self.control_plane, names) {
+            path.push_str(&format!("?fieldSelector=metadata.name%3D{name}"));
+        }
+        let form = WholeObject { watched: self.watched, control_plane: self.control_plane };
+        let mut events = pin!(self.endpoint.follow(path, form));
+        // While a list is read, this holds its objects so far. They count only once the list is complete.
+        let mut listed = Objects::default();
+        while let Some(event) = events.next().await {
+            if self.take(event, &mut listed).await.is_err() {
                 return;
             }
-            attempt = if started.elapsed() > STEADY { 0 } else { attempt };
-            tokio::time::sleep(wait(attempt)).await;
-            attempt = attempt.saturating_add(1);
         }
     }
 
-    fn events(&self) -> impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Send + use<> {
-        let Watched { group, version, plural, kind, names, .. } = self.watched;
-        let type_meta = self.type_meta();
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: type_meta.api_version,
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
-        if let (ControlPlane::Kubernetes, Some(name)) = (self.control_plane, names) {
-            config = config.fields(&format!("metadata.name={name}"));
+    async fn take(&self, event: WatchEvent<(ObjectKey, Value)>, listed: &mut Objects) -> Result<(), NoListener> {
+        // The objects of a list show nothing before its end.
+        if matches!(event, WatchEvent::Changed(_) | WatchEvent::Gone(_) | WatchEvent::Bookmark) {
+            self.last_understood.note();
         }
-        let last_understood = self.last_understood.clone();
-        let note = move || last_understood.note();
-        let pages = SmallPages::new(self.watched.annotations());
-        watcher(Api::all_with(self.endpoint.client_noting_bookmarks(note, pages), &resource), config)
-    }
-
-    /// Reports the watcher's events until its first error, or until another reason to begin anew.
-    async fn follow(
-        &self,
-        mut events: impl Stream<Item = watcher::Result<Event<DynamicObject>>> + Unpin,
-        end: Instant,
-    ) -> Result<WatchEnd, NoListener> {
-        // While a list is read, this holds its objects so far. They count only once the list is complete.
-        let mut listed = Some(Objects::new(self.allowance));
-        loop {
-            let patience = match listed {
-                Some(_) => Instant::now() + LIST_SILENCE,
-                None => end.min(self.last_understood.last() + SILENCE),
-            };
-            let broken = |why: &str, status| Ok(WatchEnd::Broken(self.broken(why, status, listed.is_some())));
-            let event = match tokio::time::timeout_at(patience, events.next()).await {
-                Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => {
-                    let (why, status) = said_by(&error);
-                    return broken(&why, status);
-                }
-                Ok(None) => return broken("the watch ended", None),
-                Err(_) if listed.is_some() => {
-                    return broken(&format!("no answer within {} s", LIST_SILENCE.as_secs()), None);
-                }
-                Err(_) if Instant::now() >= end => return Ok(WatchEnd::Due),
-                // Bookmarks are no events, but they show that the watch works.
-                Err(_) if Instant::now() < self.last_understood.last() + SILENCE => continue,
-                Err(_) => return Ok(WatchEnd::Silent),
-            };
-            // The objects of a list show nothing before its end.
-            if matches!(event, Event::Apply(_) | Event::Delete(_)) {
-                self.last_understood.note();
+        match event {
+            WatchEvent::Listing => *listed = Objects::new(self.allowance),
+            WatchEvent::Listed((key, _)) | WatchEvent::Changed((key, _)) | WatchEvent::Gone((key, _))
+                if self.watched.names.is_some_and(|name| key.1 != name) => {}
+            WatchEvent::Listed((key, value)) => _ = listed.insert(key, Arc::new(value)),
+            WatchEvent::Complete => {
+                self.note_well();
+                self.report(Change::Listed(std::mem::take(listed))).await?;
             }
-            match event {
-                Event::Init => listed = Some(Objects::new(self.allowance)),
-                Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) if !self.wants(&object) => {}
-                Event::InitApply(object) => {
-                    let (key, value) = self.read(object);
-                    listed.get_or_insert_with(|| Objects::new(self.allowance)).insert(key, value);
+            WatchEvent::Changed((key, value)) => self.report(Change::Applied(key, Arc::new(value))).await?,
+            WatchEvent::Gone((key, _)) => self.report(Change::Deleted(key)).await?,
+            WatchEvent::Bookmark => {}
+            WatchEvent::Failed(WatchFailure { why, status, listing }) => {
+                *listed = Objects::default();
+                let why = format!("cannot watch {} at {}: {why}", self.watched.full_name(), self.endpoint.url());
+                // 403 and 404: the API server doesn't show the resource at all.
+                let hidden = matches!(status, Some(403 | 404));
+                if listing {
+                    self.note_failing(&why, hidden);
                 }
-                Event::InitDone => {
-                    self.note_well();
-                    let objects = listed.take().unwrap_or_default();
-                    self.report(Change::Listed(objects)).await?;
-                }
-                Event::Apply(object) => {
-                    let (key, value) = self.read(object);
-                    self.report(Change::Applied(key, value)).await?;
-                }
-                Event::Delete(object) => {
-                    let (key, _) = self.read(object);
-                    self.report(Change::Deleted(key)).await?;
-                }
+                self.report(Change::Failed { why, hidden }).await?;
             }
         }
-    }
-
-    fn wants(&self, object: &DynamicObject) -> bool {
-        self.watched.names.is_none_or(|name| object.metadata.name.as_deref() == Some(name))
-    }
-
-    /// Returns an object's key and JSON. In a list of a built-in kind, the objects have no type of their own.
-    fn read(&self, mut object: DynamicObject) -> (ObjectKey, Arc<Value>) {
-        object.types.get_or_insert_with(|| self.type_meta());
-        object.metadata.managed_fields = None;
-        self.prune(&mut object);
-        let annotations = object.metadata.annotations.as_ref();
-        // In a plain cluster, any tenant can write this annotation.
-        let cluster = match self.control_plane {
-            ControlPlane::Kcp => annotations
-                .and_then(|annotations| annotations.get(api::CLUSTER_ANNOTATION))
-                .and_then(|cluster| LogicalCluster::parse(cluster).ok()),
-            ControlPlane::Kubernetes => None,
-        };
-        let name = object.metadata.name.clone().unwrap_or_default();
-        let name = match &object.metadata.namespace {
-            Some(namespace) => format!("{namespace}/{name}"),
-            None => name,
-        };
-        // This could fail only for a map with other keys than strings, which JSON does not have.
-        let value = serde_json::to_value(object).unwrap_or_default();
-        ((cluster, name), Arc::new(value))
-    }
-
-    /// Drops the annotations that depguard does not need. Objects that are written back as a whole keep theirs.
-    fn prune(&self, object: &mut DynamicObject) {
-        if let Some(kept) = self.watched.annotations()
-            && let Some(annotations) = &mut object.metadata.annotations
-        {
-            annotations.retain(|name, _| kept.contains(&name.as_str()));
-        }
-    }
-
-    fn type_meta(&self) -> TypeMeta {
-        let Watched { group, version, kind, .. } = self.watched;
-        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        TypeMeta { api_version, kind: kind.to_owned() }
-    }
-
-    fn broken(&self, why: &str, status: Option<u16>, listing: bool) -> Break {
-        let why = format!("cannot watch {} at {}: {why}", self.watched.full_name(), self.endpoint.url());
-        Break { why, hidden: matches!(status, Some(403 | 404)), listing }
+        Ok(())
     }
 
     /// Reports once that the present objects can't be listed, unless the resource may be hidden.
-    fn note_failing(&self, Break { why, hidden, listing }: &Break) {
-        let may_be = *hidden && !self.watched.required;
-        if *listing && !may_be && self.last_understood.set_failing(true) {
+    fn note_failing(&self, why: &str, hidden: bool) {
+        let may_be = hidden && !self.watched.required;
+        if !may_be && self.last_understood.set_failing(true) {
             tracing::warn!(resource = self.watched.plural, "not followed any more: {why}");
         }
     }
@@ -272,51 +118,89 @@ impl Watch {
     }
 }
 
-/// Returns the wait after this many failed attempts.
-fn wait(attempt: usize) -> Duration {
-    Duration::from_millis(WAITS.get(attempt).copied().unwrap_or(MAX_WAIT))
+/// Form that shows an object by its key and its JSON, without the fields that depguard does not need.
+struct WholeObject {
+    watched: Watched,
+    control_plane: ControlPlane,
 }
 
-/// Returns the text of a watcher's error, and its HTTP status if there was one.
-pub(crate) fn said_by(error: &watcher::Error) -> (String, Option<u16>) {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => match error {
-            KubeError::Api(status) => (said(status), Some(status.code)),
-            KubeError::Service(error) => (with_causes(error.as_ref()), None),
-            other => (with_causes(other), None),
-        },
-        watcher::Error::WatchError(status) => (said(status), Some(status.code)),
-        watcher::Error::NoResourceVersion => {
-            ("the list has no metadata.resourceVersion, so it may be incomplete".to_owned(), None)
+/// Fields of an object, each in its original spelling.
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+#[derive(Deserialize)]
+struct Identity {
+    name: String,
+    namespace: Option<String>,
+}
+
+impl Form for WholeObject {
+    type Object = (ObjectKey, Value);
+
+    fn read(&self, json: &str) -> serde_json::Result<Self::Object> {
+        let mut object: Fields = serde_json::from_str(json)?;
+        let metadata = object.remove("metadata").unwrap_or_default();
+        let Identity { name, namespace } = serde_json::from_str(metadata.get())?;
+        let metadata = pruned(&metadata, self.watched.annotations())?;
+        // In a plain cluster, any tenant can write this annotation.
+        let cluster = match self.control_plane {
+            ControlPlane::Kcp => metadata
+                .get("annotations")
+                .and_then(|annotations| annotations.get(api::CLUSTER_ANNOTATION)?.as_str())
+                .and_then(|cluster| LogicalCluster::parse(cluster).ok()),
+            ControlPlane::Kubernetes => None,
+        };
+        let name = namespace.map_or(name.clone(), |namespace| format!("{namespace}/{name}"));
+        let mut value = Map::from_iter([("metadata".to_owned(), metadata)]);
+        for (field, json) in object {
+            value.insert(field, serde_json::from_str(json.get())?);
         }
+        // In a list of a built-in kind, the objects have no type of their own.
+        let Watched { group, version, kind, .. } = self.watched;
+        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        value.entry("apiVersion").or_insert_with(|| api_version.into());
+        value.entry("kind").or_insert_with(|| kind.into());
+        Ok(((cluster, name), Value::Object(value)))
     }
 }
 
-fn said(status: &Status) -> String {
-    // kube uses this reason for an answer that is no metav1.Status, such as a bare `404 page not found`.
-    let reason = if status.reason == "Failed to parse error data" { "" } else { status.reason.as_str() };
-    let message: String = status.message.trim().chars().take(1000).collect();
-    format!("{} {reason}: {message}", status.code).replace(" :", ":")
+/// Reads metadata without the fields that depguard does not need: they are dropped as text. `kept` are the annotations
+/// that are needed; `None` keeps all.
+fn pruned(metadata: &RawValue, kept: Option<&[&str]>) -> serde_json::Result<Value> {
+    let mut metadata: Fields = serde_json::from_str(metadata.get())?;
+    metadata.remove("managedFields");
+    if let (Some(kept), Some(annotations)) = (kept, metadata.get("annotations")) {
+        let mut annotations: Option<Fields> = serde_json::from_str(annotations.get())?;
+        if let Some(annotations) = &mut annotations {
+            annotations.retain(|name, _| kept.contains(&name.as_str()));
+        }
+        metadata.insert("annotations".to_owned(), to_raw_value(&annotations)?);
+    }
+    serde_json::to_value(metadata)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn waits_are_short_at_first_and_never_longer_than_what_follows_from_a_fault_may_last() {
-        assert!((0..12).all(|attempt| wait(attempt) <= Duration::from_secs(2)));
-        assert!((0..40).all(|attempt| wait(attempt) <= wait(attempt + 1)));
-        assert_eq!(wait(13), Duration::from_secs(8));
-        assert_eq!(wait(usize::MAX), Duration::from_secs(8));
-    }
-
-    #[test]
-    fn an_answer_that_is_no_status_is_told_without_kubes_words() {
-        let plain = Status::failure("404 page not found\n", "Failed to parse error data").with_code(404);
-        assert_eq!(said(&plain), "404: 404 page not found");
-        assert_eq!(said(&Status::failure("no", "Forbidden").with_code(403)), "403 Forbidden: no");
+    fn what_is_never_looked_at_is_dropped_and_nothing_else() {
+        let read = |metadata: Value| {
+            let form = WholeObject { watched: Watched::RULES, control_plane: ControlPlane::Kcp };
+            let object = json!({"metadata": metadata, "spec": {"n": 1.50, "annotations": {"b": "c"}}});
+            form.read(&object.to_string()).map(|(_, value)| value).unwrap()
+        };
+        let object = |metadata: Value| {
+            json!({
+                "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
+                "metadata": metadata, "spec": {"n": 1.50, "annotations": {"b": "c"}},
+            })
+        };
+        let all = json!({"name": "a", "managedFields": [{}], "annotations": {"kcp.io/cluster": "c1", "other": "2"}});
+        assert_eq!(read(all), object(json!({"name": "a", "annotations": {"kcp.io/cluster": "c1"}})));
+        for untouched in [json!({"name": "b", "annotations": null}), json!({"name": "c"})] {
+            assert_eq!(read(untouched.clone()), object(untouched));
+        }
     }
 }

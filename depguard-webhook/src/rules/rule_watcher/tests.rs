@@ -76,7 +76,7 @@ async fn rules_that_cannot_be_followed_for_too_long_are_no_longer_in_force() {
     let cluster = Cluster::start().await;
     // The first list is answered, its watch breaks, and then no list shows the changes since.
     let faults = cluster.testbed.faults();
-    let no_list = faults.inject(Fault::InternalError, When::always().path("?&limit=").after(1));
+    let no_list = faults.inject(Fault::InternalError, When::always().path("?limit=").after(1));
     faults.inject(Fault::Cut, When::always().path("watch=true").times(1));
 
     let rules = Rules::not_loaded_yet("not yet");
@@ -108,7 +108,7 @@ async fn answers_that_show_nothing_do_not_keep_rules_in_force() {
         let running = cluster.follow(&rules);
         until(&rules, "loaded", |why| why.is_none()).await;
         let faults = cluster.testbed.faults();
-        faults.inject(fault, When::always().path("?&limit="));
+        faults.inject(fault, When::always().path("?limit="));
         faults.inject(Fault::WatchExpired, When::always());
         until(&rules, &name, |why| why.is_some_and(|why| why.contains("for more than 1.5 s: cannot watch"))).await;
         faults.clear_all();

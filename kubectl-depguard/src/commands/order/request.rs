@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use depguard_kcp::{ApiError, Endpoint, MetadataEvent, RequestError, WatchFailure, WatchScope};
+use depguard_kcp::{ApiError, Endpoint, MetadataEvent, MetadataForm, RequestError};
 use futures::Stream;
 use serde_json::{Value, json};
 
@@ -103,13 +103,15 @@ impl Requests {
         }
     }
 
-    /// Follows the metadata of objects of a kind, as [`Endpoint::watch_metadata`] does.
+    /// Follows the metadata of objects of a kind, or of the only one of this name, as [`Endpoint::follow`] does.
     pub(super) fn watch(
         &self,
         kind: &KindInfo,
-        scope: WatchScope<'_>,
-    ) -> impl Stream<Item = Result<MetadataEvent, WatchFailure>> + use<> {
-        self.0.watch_metadata(&kind.gvr, &kind.kind, scope)
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> impl Stream<Item = MetadataEvent> + use<> {
+        let only = name.map(|name| format!("?fieldSelector=metadata.name%3D{name}"));
+        self.0.follow(kind.path(namespace, None) + &only.unwrap_or_default(), MetadataForm)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::model::GroupResource;
-use depguard_kcp::{Metadata, MetadataEvent, WatchScope};
+use depguard_kcp::{Metadata, MetadataEvent};
 use futures::stream::{self, FuturesUnordered, StreamExt};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -139,23 +139,23 @@ impl Group<'_> {
     /// watch would fail, too.
     async fn watch(&mut self, end: Instant) -> bool {
         let only = self.objects.keys().next().copied().filter(|_| self.objects.len() == 1);
-        let scope = WatchScope { namespace: self.namespace, name: only };
-        let mut events = pin!(self.requests.watch(&self.kind, scope));
+        let mut events = pin!(self.requests.watch(&self.kind, self.namespace, only));
         let mut listed = HashSet::new();
         while !self.objects.is_empty() {
             match timeout_at(end, events.next()).await {
-                Ok(Some(Ok(MetadataEvent::Listing))) => listed.clear(),
-                Ok(Some(Ok(MetadataEvent::Listed(metadata)))) => {
+                Ok(Some(MetadataEvent::Listing)) => listed.clear(),
+                Ok(Some(MetadataEvent::Listed(metadata))) => {
                     self.see(&metadata).await;
                     if self.objects.contains_key(metadata.name.as_str()) {
                         listed.insert(metadata.name);
                     }
                 }
                 // A list may lack an object for other reasons, too.
-                Ok(Some(Ok(MetadataEvent::Complete))) => self.read(Some(&listed)).await,
-                Ok(Some(Ok(MetadataEvent::Changed(metadata)))) => self.see(&metadata).await,
-                Ok(Some(Ok(MetadataEvent::Gone(metadata)))) => self.lose(&metadata).await,
-                Ok(Some(Err(failure))) => return !matches!(failure.status, Some(403 | 405)),
+                Ok(Some(MetadataEvent::Complete)) => self.read(Some(&listed)).await,
+                Ok(Some(MetadataEvent::Changed(metadata))) => self.see(&metadata).await,
+                Ok(Some(MetadataEvent::Gone(metadata))) => self.lose(&metadata).await,
+                Ok(Some(MetadataEvent::Bookmark)) => {}
+                Ok(Some(MetadataEvent::Failed(failure))) => return !matches!(failure.status, Some(403 | 405)),
                 Ok(None) | Err(_) => return true,
             }
         }
