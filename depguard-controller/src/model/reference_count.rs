@@ -14,6 +14,8 @@ pub(crate) enum ReferenceCount {
     /// The objects are being listed for the first time.
     Pending,
     Known(DanglingReferences),
+    /// So many at least: the references of some object can't be told, for this reason.
+    AtLeast(DanglingReferences, Uncounted),
     Unknown(Uncounted),
 }
 

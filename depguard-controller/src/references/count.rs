@@ -58,14 +58,19 @@ pub(super) fn count(
             match &held.means {
                 Meaning::Named(target) if targets.index.have(target) => {}
                 Meaning::Named(target) => {
-                    if let ReferenceCount::Known(dangling) = count {
+                    if let ReferenceCount::Known(dangling) | ReferenceCount::AtLeast(dangling, _) = count {
                         add(dangling, || dangling_reference(edge, name, target));
                     }
                 }
-                Meaning::Unclear(why) => be_unknown(count, || Uncounted {
-                    reason: UNCLEAR,
-                    message: format!("the references of {} {name} can't be told: it {why}", edge.dependent.kind),
-                }),
+                // The first object that can't be told is named.
+                Meaning::Unclear(why) => {
+                    if let ReferenceCount::Known(dangling) = count {
+                        let message =
+                            format!("the references of {} {name} can't be told: it {why}", edge.dependent.kind);
+                        let untold = Uncounted { reason: UNCLEAR, message };
+                        *count = ReferenceCount::AtLeast(std::mem::take(dangling), untold);
+                    }
+                }
             }
         }
     }
@@ -98,5 +103,62 @@ fn dangling_reference(edge: &CountedEdge, name: &DependentName, target: &NamedTa
             name: target.name.to_string(),
             uid: own(&target.uid),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use depguard_core::lookup::ReferenceReader;
+    use depguard_core::{ControlPlane, Rule};
+    use depguard_kcp::{Form, Metadata};
+    use serde_json::json;
+    use tokio::sync::Semaphore;
+
+    use super::super::dependents::ReferenceForm;
+    use super::super::kind_watch::Index;
+    use super::super::space::Space;
+    use super::*;
+
+    /// Counts the references of machines, each with the networks that it names; only `a` exists.
+    fn counted(machines: &[(&str, Vec<String>)]) -> ReferenceCount {
+        let rule = json!({"metadata": {"name": "r"}, "spec": {
+            "dependent": {"group": "c.example.com", "version": "v1", "kind": "VM", "resource": "vms"},
+            "dependencies": [{"group": "n.example.com", "version": "v1", "resource": "vpcs",
+                "fieldRef": {"path": ".spec.vpcs[*]"}, "onMissing": "Warn"}],
+        }});
+        let rule = Rule::parse(ControlPlane::Kubernetes, &rule).unwrap();
+        let reader = ReferenceReader::new(rule.edges().iter().map(|edge| (&rule, edge)));
+        let form = ReferenceForm::new(reader, Arc::new(Semaphore::new(1)));
+        let mut dependents = Dependents::new(&Space::new(64 << 20));
+        for (name, vpcs) in machines {
+            let machine = json!({"metadata": {"namespace": "x", "name": name}, "spec": {"vpcs": vpcs}});
+            dependents.put(form.read(&machine.to_string()).unwrap());
+        }
+        let mut targets = Targets::default();
+        targets.put(Metadata { name: "a".to_owned(), namespace: Some("x".to_owned()), ..Metadata::default() });
+        let edge = rule.edges()[0].clone();
+        let targets = BTreeMap::from([(edge.target.gvr.clone(), Box::new(Watched::loaded(targets)))]);
+        let edge = CountedEdge { rule: rule.key().clone(), dependent: rule.dependent().clone(), edge };
+        count(&[edge], &Watched::loaded(dependents), &targets).into_values().next().unwrap()
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_told_hides_no_missing_target() {
+        let has = |vpc: &str| vec![vpc.to_owned()];
+        let many = || ("many", (0..10_050).map(|n| n.to_string()).collect());
+        assert!(matches!(counted(&[("m", has("a"))]), ReferenceCount::Known(known) if known.count == 0));
+        assert!(matches!(counted(&[("m", has("b"))]), ReferenceCount::Known(known) if known.count == 1));
+        for (machines, missing) in [
+            (vec![many(), ("z", has("a"))], 0),
+            (vec![many(), ("z", has("b"))], 1),
+            (vec![("m", has("b")), many(), ("z", has("b"))], 2),
+        ] {
+            let ReferenceCount::AtLeast(known, untold) = counted(&machines) else { panic!("{machines:?}") };
+            assert_eq!((known.count, untold.reason), (missing, UNCLEAR));
+            let text = "the references of VM x/many can't be told: it has more than 10000 references";
+            assert!(untold.message.starts_with(text), "{}", untold.message);
+        }
     }
 }

@@ -5,16 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use depguard_core::lookup::{ObjectReference, ReferenceReader, ReferenceTarget, ReferencedObject};
+use depguard_core::lookup::{ObjectReference, ReferenceReader, ReferenceTarget};
 use depguard_kcp::Form;
-use serde_json::Value;
+use serde::Deserialize;
+use tokio::sync::Semaphore;
 
 use super::kind_watch::Index;
+use super::space::Space;
 
 /// Dependents of one kind that hold references, in the order of their namespaces and names.
 #[derive(Debug)]
 pub(super) struct Dependents {
-    reader: Arc<ReferenceReader>,
+    space: Space,
     objects: BTreeMap<DependentName, Dependent>,
     bytes: usize,
     /// Number of the last list.
@@ -24,6 +26,8 @@ pub(super) struct Dependents {
 #[derive(Debug)]
 struct Dependent {
     held: Box<[HeldReference]>,
+    /// Bytes of its namespace's part of the space.
+    taken: usize,
     /// Number of the list that was last when the object was seen.
     list: u32,
 }
@@ -34,8 +38,16 @@ pub(super) struct DependentName {
     pub(super) name: Box<str>,
 }
 
-/// Form that shows whole objects.
-pub(super) struct ObjectForm;
+/// Form that shows a dependent by its references, each once, however often the object holds it. No tree is made of an
+/// object: it would take many times the memory of the text, which any tenant may write.
+#[derive(Debug, Clone)]
+pub(super) struct ReferenceForm {
+    reader: Arc<ReferenceReader>,
+    pages: Arc<Semaphore>,
+}
+
+/// Dependent with its references, in their order.
+pub(super) type HeldReferences = (DependentName, Box<[HeldReference]>);
 
 /// Reference of a dependent.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,78 +74,106 @@ pub(super) struct NamedTarget {
 }
 
 impl Dependents {
-    /// Makes an empty index. The reader must have at least one edge.
-    pub(super) fn new(reader: ReferenceReader) -> Self {
-        Self { reader: Arc::new(reader), objects: BTreeMap::new(), bytes: 0, list: 0 }
-    }
-
     /// Returns all dependents with their references.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&DependentName, &HeldReference)> {
         self.objects.iter().flat_map(|(name, dependent)| dependent.held.iter().map(move |held| (name, held)))
     }
 
-    /// Reads the references of an object in their order, each once, however often the object holds it.
-    fn read(&self, object: &Value) -> Box<[HeldReference]> {
-        let mut held = BTreeSet::new();
-        let read = self.reader.read(object, |reference| held.extend(HeldReference::new(reference)));
-        if let Err(why) = read {
-            // Nobody knows whose reference it is, so each edge may have one.
-            let why = shortened(&format!("can't be read: {why}"));
-            return Box::new([HeldReference { edge: ALL_EDGES, means: Meaning::Unclear(why) }]);
-        }
-        held.into_iter().collect()
+    /// Makes an empty index in this space.
+    pub(super) fn new(space: &Space) -> Self {
+        Self { space: space.clone(), objects: BTreeMap::new(), bytes: 0, list: 0 }
     }
 
     fn forget(&mut self, name: &DependentName) -> Option<Box<[HeldReference]>> {
-        let Dependent { held, .. } = self.objects.remove(name)?;
+        let Dependent { held, taken, .. } = self.objects.remove(name)?;
         self.bytes = self.bytes.saturating_sub(bytes(name, &held));
+        self.space.give_back(name.namespace.as_deref(), taken);
         Some(held)
+    }
+}
+
+impl Drop for Dependents {
+    fn drop(&mut self) {
+        for (name, Dependent { taken, .. }) in &self.objects {
+            self.space.give_back(name.namespace.as_deref(), *taken);
+        }
     }
 }
 
 /// Index that stands for each edge of the reader.
 pub(super) const ALL_EDGES: usize = usize::MAX;
 
-impl Form for ObjectForm {
-    type Object = Value;
-
-    fn read(&self, json: &str) -> serde_json::Result<Value> {
-        serde_json::from_str(json)
+impl ReferenceForm {
+    /// Makes the form of a reader, which must have at least one edge. `pages` are the places for pages that may be read at
+    /// the same time.
+    pub(super) fn new(reader: ReferenceReader, pages: Arc<Semaphore>) -> Self {
+        Self { reader: Arc::new(reader), pages }
     }
 }
 
+impl Form for ReferenceForm {
+    type Object = HeldReferences;
+
+    fn read(&self, json: &str) -> serde_json::Result<HeldReferences> {
+        let name = DependentName::read(json)?;
+        let mut held = BTreeSet::new();
+        let read = self.reader.read_json(json, |reference| held.extend(HeldReference::new(reference)));
+        let held = match read {
+            Ok(()) => held.into_iter().collect(),
+            Err(why) => unclear(&format!("can't be read: {why}")),
+        };
+        Ok((name, held))
+    }
+
+    fn read_too_large(&self, metadata: &str) -> serde_json::Result<HeldReferences> {
+        Ok((DependentName::read(metadata)?, unclear("is too large to be read")))
+    }
+
+    fn places(&self) -> Option<&Semaphore> {
+        Some(&self.pages)
+    }
+}
+
+/// Returns the references of an object that can't be read. Nobody knows whose they are, so each edge may have one.
+fn unclear(why: &str) -> Box<[HeldReference]> {
+    Box::new([HeldReference { edge: ALL_EDGES, means: Meaning::Unclear(shortened(why)) }])
+}
+
 impl Index for Dependents {
-    type Shown = Value;
+    type Shown = HeldReferences;
 
     fn empty(&self) -> Self {
-        Self { reader: Arc::clone(&self.reader), objects: BTreeMap::new(), bytes: 0, list: 0 }
+        Self::new(&self.space)
     }
 
     fn begin_list(&mut self) {
         self.list = self.list.wrapping_add(1);
     }
 
-    fn put(&mut self, object: Value) -> bool {
-        let name = DependentName::of(&object);
-        let held = self.read(&object);
+    fn put(&mut self, (name, mut held): HeldReferences) -> bool {
         let known = self.forget(&name);
+        let mut taken = if held.is_empty() { 0 } else { bytes(&name, &held) };
+        if !self.space.take(name.namespace.as_deref(), taken) {
+            let most = self.space.tenant_mib();
+            held = unclear(&format!("is in a namespace whose references together take more than {most} MiB"));
+            taken = 0;
+        }
         let is_news = known.as_deref().unwrap_or_default() != &*held;
         if !held.is_empty() {
             self.bytes = self.bytes.saturating_add(bytes(&name, &held));
-            self.objects.insert(name, Dependent { held, list: self.list });
+            self.objects.insert(name, Dependent { held, taken, list: self.list });
         }
         is_news
     }
 
-    fn remove(&mut self, object: &Value) -> bool {
-        self.forget(&DependentName::of(object)).is_some()
+    fn remove(&mut self, (name, _): &HeldReferences) -> bool {
+        self.forget(name).is_some()
     }
 
     fn end_list(&mut self) -> bool {
-        let gone: Vec<_> = self.objects.extract_if(.., |_, dependent| dependent.list != self.list).collect();
-        for (name, dependent) in &gone {
-            self.bytes = self.bytes.saturating_sub(bytes(name, &dependent.held));
-        }
+        let unlisted = self.objects.iter().filter(|(_, dependent)| dependent.list != self.list);
+        let gone: Vec<_> = unlisted.map(|(name, _)| name.clone()).collect();
+        gone.iter().for_each(|name| _ = self.forget(name));
         !gone.is_empty()
     }
 
@@ -172,9 +212,19 @@ fn shortened(text: &str) -> Box<str> {
 }
 
 impl DependentName {
-    fn of(object: &Value) -> Self {
-        let ReferencedObject { namespace, name, .. } = ReferencedObject::read(object);
-        Self { namespace: namespace.map(Into::into), name: name.into() }
+    /// Reads the name from an object's JSON.
+    fn read(json: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Named {
+            metadata: Name,
+        }
+        #[derive(Deserialize)]
+        struct Name {
+            name: Box<str>,
+            namespace: Option<Box<str>>,
+        }
+        let Named { metadata: Name { name, namespace } } = serde_json::from_str(json)?;
+        Ok(Self { namespace, name })
     }
 }
 
@@ -210,24 +260,26 @@ mod tests {
 
     use super::*;
 
-    /// Makes the index of machines that name any number of networks.
-    fn machines() -> Dependents {
+    /// Makes the form of machines that name any number of networks.
+    fn machines() -> ReferenceForm {
         let rule = json!({"metadata": {"name": "a"}, "spec": {
             "dependent": {"group": "c.example.com", "version": "v1", "kind": "VM", "resource": "vms"},
             "dependencies": [{"group": "n.example.com", "version": "v1", "resource": "vpcs",
                 "fieldRef": {"path": ".spec.vpcs[*]"}, "onMissing": "Warn"}],
         }});
         let rule = Rule::parse(ControlPlane::Kubernetes, &rule).unwrap();
-        Dependents::new(ReferenceReader::new(rule.edges().iter().map(|edge| (&rule, edge))))
+        let reader = ReferenceReader::new(rule.edges().iter().map(|edge| (&rule, edge)));
+        ReferenceForm::new(reader, Arc::new(Semaphore::new(1)))
     }
 
-    fn machine(name: &str, vpcs: &[&str]) -> Value {
-        json!({"metadata": {"namespace": "x", "name": name}, "spec": {"vpcs": vpcs}})
+    fn machine(name: &str, vpcs: &[&str]) -> HeldReferences {
+        let object = json!({"metadata": {"namespace": "x", "name": name}, "spec": {"vpcs": vpcs}});
+        machines().read(&object.to_string()).unwrap()
     }
 
     #[test]
     fn references_count_once_in_any_order_and_their_memory_is_known() {
-        let mut machines = machines();
+        let mut machines = Dependents::new(&Space::new(4 << 20));
         assert!(machines.put(machine("m", &["b", "a", "b"])));
         let bytes = machines.bytes();
         assert!(bytes > 0 && machines.iter().count() == 2);
@@ -240,12 +292,67 @@ mod tests {
     /// Anybody may write a text of a megabyte into a field that names a target. A status must not become as long.
     #[test]
     fn of_a_text_that_is_no_name_only_the_beginning_is_kept() {
-        let mut machines = machines();
+        let mut machines = Dependents::new(&Space::new(4 << 20));
         let name = "é".repeat(500_000);
         machines.put(machine("m", &[&name]));
         assert!(machines.bytes() < 1000, "{}", machines.bytes());
         let (_, held) = machines.iter().next().unwrap();
         let Meaning::Named(target) = &held.means else { panic!("{held:?}") };
         assert_eq!(*target.name, format!("{}…", "é".repeat(126)));
+    }
+
+    #[test]
+    fn a_tenants_object_takes_no_more_memory_than_its_references() {
+        let form = machines();
+        let junk = vec![r#"{"":0}"#; 200_000].join(",");
+        let object = format!(r#"{{"metadata":{{"name":"m"}},"spec":{{"junk":[{junk}],"vpcs":["a",[{junk}]]}}}}"#);
+        assert!(object.len() > 2 << 20);
+        let taken = allocation_counter::measure(|| {
+            let (name, held) = form.read(&object).unwrap();
+            assert_eq!((name.to_string().as_str(), held.len()), ("m", 1));
+        });
+        assert!(taken.bytes_max < 16 << 10, "{} bytes at once", taken.bytes_max);
+        // However deep the maps are.
+        let deep = format!(
+            r#"{{"metadata":{{"name":"m"}},"spec":{{"deep":{}{},"vpcs":["a"]}}}}"#,
+            "[".repeat(9000),
+            "]".repeat(9000)
+        );
+        assert_eq!(form.read(&deep).unwrap().1.len(), 1);
+    }
+
+    #[test]
+    fn an_object_that_is_too_large_may_refer_to_anything() {
+        let (name, held) = machines().read_too_large(r#"{"metadata":{"name":"m","namespace":"x"}}"#).unwrap();
+        let [HeldReference { edge: ALL_EDGES, means: Meaning::Unclear(why) }] = &*held else { panic!("{held:?}") };
+        assert_eq!((name.to_string().as_str(), &**why), ("x/m", "is too large to be read"));
+    }
+
+    #[test]
+    fn beyond_its_share_only_a_namespaces_own_objects_are_unclear() {
+        let space = Space::new(4 << 20);
+        let (mut machines, mut others) = (Dependents::new(&space), Dependents::new(&space));
+        let vpcs: Vec<_> = (0..5000).map(|n| format!("vpc-{n}")).collect();
+        let vpcs: Vec<_> = vpcs.iter().map(String::as_str).collect();
+        let unclear = |index: &Dependents| {
+            let unclear = index.iter().filter(|(_, held)| matches!(held.means, Meaning::Unclear(_)));
+            unclear.map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        for name in ["a", "b", "c"] {
+            machines.put(machine(name, &vpcs));
+        }
+        assert_eq!(unclear(&machines), ["x/b", "x/c"]);
+        let (mut elsewhere, held) = machine("a", &vpcs);
+        elsewhere.namespace = Some("y".into());
+        others.put((elsewhere, held));
+        // The share is one over all kinds.
+        others.put(machine("d", &vpcs));
+        assert_eq!(unclear(&others), ["x/d"]);
+        machines.remove(&machine("a", &[]));
+        machines.put(machine("c", &vpcs));
+        assert_eq!(unclear(&machines), ["x/b"]);
+        drop(machines);
+        others.put(machine("d", &vpcs));
+        assert!(unclear(&others).is_empty());
     }
 }

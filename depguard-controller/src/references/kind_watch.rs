@@ -209,6 +209,14 @@ impl<I: Index> Follower<I> {
 }
 
 #[cfg(test)]
+impl<I> Watched<I> {
+    /// Makes the state of a watch whose list is complete.
+    pub(super) fn loaded(index: I) -> Self {
+        Self { state: State::Loaded, index, share: Space::new(0).share() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use depguard_core::Group;
     use depguard_core::model::{Resource, Version};

@@ -10,11 +10,11 @@ use depguard_core::rule::{Edge, Reference};
 use depguard_core::{ControlPlane, GroupVersionResource, Rule};
 use depguard_kcp::{Derived, MetadataForm, Snapshot, Watched, latest, send_if_new};
 use futures::StreamExt;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use super::count::{CountedEdge, count};
-use super::dependents::{Dependents, ObjectForm};
+use super::dependents::{Dependents, ReferenceForm};
 use super::kind_watch::KindWatch;
 use super::space::{MAX_MIB, Space};
 use super::targets::Targets;
@@ -22,6 +22,9 @@ use crate::leader::write_permit::WritePermit;
 use crate::model::reference_count::{NOT_COUNTED, ReferenceCount, ReferenceCounts, Uncounted};
 use crate::rules::written_rule::WrittenRule;
 use crate::runtime::round::{Change, Changes, ReconcileContext, Rounds};
+
+/// Maximum of pages of dependents that are read at the same time: each has 2 MiB, or one object of up to 8 MiB.
+const MAX_PAGES: usize = 4;
 
 /// All work about dangling references, for as long as it is polled.
 pub(crate) struct References {
@@ -32,6 +35,8 @@ pub(crate) struct References {
     dependents: BTreeMap<GroupVersionResource, WatchedDependents>,
     targets: BTreeMap<GroupVersionResource, KindWatch<Targets>>,
     space: Space,
+    /// Places for pages of dependents that are read at the same time.
+    pages: Arc<Semaphore>,
     news: Arc<Notify>,
 }
 
@@ -83,6 +88,7 @@ impl References {
             dependents: BTreeMap::new(),
             targets: BTreeMap::new(),
             space: Space::new(MAX_MIB << 20),
+            pages: Arc::new(Semaphore::new(MAX_PAGES)),
             news: Arc::default(),
         }
     }
@@ -131,11 +137,11 @@ impl References {
         for (gvr, needed) in by_dependent {
             let (endpoint, space, news) = (endpoint.clone(), &self.space, &self.news);
             self.dependents.entry(gvr).or_insert_with_key(|gvr| {
-                let index =
-                    Dependents::new(ReferenceReader::new(needed.iter().map(|(rule, edge)| (*rule, &edge.edge))));
-                let kind = gvr.clone();
-                let watch = KindWatch::start(gvr.clone(), index, space, Arc::clone(news), move || {
-                    endpoint.follow(kind.path(None, None), ObjectForm).boxed()
+                let reader = ReferenceReader::new(needed.iter().map(|(rule, edge)| (*rule, &edge.edge)));
+                let form = ReferenceForm::new(reader, Arc::clone(&self.pages));
+                let path = gvr.path(None, None);
+                let watch = KindWatch::start(gvr.clone(), Dependents::new(space), space, Arc::clone(news), move || {
+                    endpoint.follow(path.clone(), form.clone()).boxed()
                 });
                 WatchedDependents { edges: needed.into_iter().map(|(_, edge)| edge).collect(), watch }
             });

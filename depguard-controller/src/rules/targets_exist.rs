@@ -30,23 +30,38 @@ pub(crate) fn targets_exist(
     }
     match count {
         None | Some(ReferenceCount::Pending) => kept(old?, generation),
-        Some(ReferenceCount::Unknown(Uncounted { reason, message })) => {
-            Some((Finding::unknown(reason, message.clone()), None))
+        Some(ReferenceCount::Unknown(untold)) => Some((unknown(untold), None)),
+        // Nobody knows that it is 0.
+        Some(ReferenceCount::AtLeast(DanglingReferences { count: 0, .. }, untold)) => Some((unknown(untold), None)),
+        Some(ReferenceCount::AtLeast(dangling, Uncounted { message, .. })) => {
+            let dangling = placed(dangling, in_no_namespace);
+            let text = format!("at least {}; {message}", said_of_all(&dangling));
+            Some((Finding::no(DANGLING_REFERENCES, text), Some(dangling)))
         }
         Some(ReferenceCount::Known(dangling)) => {
-            let mut dangling = dangling.clone();
-            for MissingObject { resource, namespace, .. } in dangling.first.iter_mut().map(|first| &mut first.target) {
-                if in_no_namespace(resource) {
-                    *namespace = None;
-                }
-            }
+            let dangling = placed(dangling, in_no_namespace);
             let finding = match dangling.count {
                 0 => Finding::yes(TARGETS_EXIST, "each reference has a target"),
-                _ => Finding::no(DANGLING_REFERENCES, message(&dangling)),
+                _ => Finding::no(DANGLING_REFERENCES, said_of_all(&dangling)),
             };
             Some((finding, Some(dangling)))
         }
     }
+}
+
+fn unknown(Uncounted { reason, message }: &Uncounted) -> Finding {
+    Finding::unknown(reason, message.clone())
+}
+
+/// Returns the references without the namespaces of targets that are in none.
+fn placed(dangling: &DanglingReferences, in_no_namespace: impl Fn(&str) -> bool) -> DanglingReferences {
+    let mut dangling = dangling.clone();
+    for MissingObject { resource, namespace, .. } in dangling.first.iter_mut().map(|first| &mut first.target) {
+        if in_no_namespace(resource) {
+            *namespace = None;
+        }
+    }
+    dangling
 }
 
 fn kept(old: &Value, generation: Option<i64>) -> Option<(Finding, Option<DanglingReferences>)> {
@@ -65,7 +80,7 @@ fn kept(old: &Value, generation: Option<i64>) -> Option<(Finding, Option<Danglin
     Some((finding, dangling))
 }
 
-fn message(dangling: &DanglingReferences) -> String {
+fn said_of_all(dangling: &DanglingReferences) -> String {
     let first: Vec<_> = dangling.first.iter().map(said).collect();
     let mut text = match dangling.count {
         1 => format!("1 reference has no target: {}", first.join("; ")),
@@ -143,7 +158,11 @@ mod tests {
         let three = format!("False DanglingReferences: 3 references have no target: {one}; and 2 more");
         assert_eq!(known(3), (three, Some(3)));
         let why = Uncounted { reason: TOO_MANY, message: "so many".to_owned() };
-        assert_eq!(said(ReferenceCount::Unknown(why)), ("Unknown TooMany: so many".to_owned(), None));
+        assert_eq!(said(ReferenceCount::Unknown(why.clone())), ("Unknown TooMany: so many".to_owned(), None));
+        let at_least = |count| said(ReferenceCount::AtLeast(dangling(count), why.clone()));
+        assert_eq!(at_least(0), ("Unknown TooMany: so many".to_owned(), None));
+        let text = format!("False DanglingReferences: at least 1 reference has no target: {one}; so many");
+        assert_eq!(at_least(1), (text, Some(1)));
         assert!(
             targets_exist(&self::rule("Ignore"), Some(&ReferenceCount::Pending), |_| false, None, Some(1)).is_none()
         );

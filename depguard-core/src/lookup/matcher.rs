@@ -95,13 +95,9 @@ impl ReferenceMatcher {
         })
     }
 
-    /// Hands all references of a page's objects, certain or not, to `each`.
-    pub(crate) fn references(
-        &self,
-        bytes: &[u8],
-        mut each: impl FnMut(ObjectReference<'_>),
-    ) -> Result<Page, PageError> {
-        self.extractor.page(bytes, |item| {
+    /// Hands all references of an object, certain or not, to `each`.
+    pub(crate) fn references(&self, json: &str, mut each: impl FnMut(ObjectReference<'_>)) -> Result<(), PageError> {
+        self.extractor.object(json.as_bytes(), |item| {
             for (index, matcher) in self.edges.iter().enumerate() {
                 matcher.each_reference(index, item, &mut each);
             }

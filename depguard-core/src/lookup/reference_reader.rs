@@ -56,7 +56,12 @@ impl ReferenceReader {
     ///
     /// An object without a name is an error.
     pub fn read(&self, object: &Value, each: impl FnMut(ObjectReference<'_>)) -> Result<(), PageError> {
-        let list = [br#"{"metadata":{},"items":["#, object.to_string().as_bytes(), b"]}"].concat();
-        self.0.references(&list, each).map(drop)
+        self.read_json(&object.to_string(), each)
+    }
+
+    /// Hands all references of an object to `each`, as [`Self::read`] does. Takes memory for the references alone,
+    /// whatever else the object's JSON has.
+    pub fn read_json(&self, object: &str, each: impl FnMut(ObjectReference<'_>)) -> Result<(), PageError> {
+        self.0.references(object, each)
     }
 }

@@ -129,6 +129,11 @@ impl Extractor {
         self.search(bytes, None, each)
     }
 
+    /// Hands one object, which is in no list, to `each`.
+    pub(crate) fn object<'de>(&self, bytes: &'de [u8], each: impl FnMut(&Item<'_, 'de>)) -> Result<(), PageError> {
+        Ok(list::object(&self.tree, bytes, each)?)
+    }
+
     /// Hands each object of the page that contains a searched name to `each`; without a prefilter, each object.
     ///
     /// An object without a searched name is never handed out, whatever else is in its page, so the result doesn't depend

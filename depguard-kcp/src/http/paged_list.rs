@@ -31,6 +31,8 @@ pub(crate) enum ReadPage<T> {
     More(Vec<T>),
     /// The list is complete, and has this resource version.
     Last(Vec<T>, String),
+    /// The only object of the page is too large; the same page may be asked for again, in another form.
+    TooLarge(ApiError),
     /// The list expired: the pages so far don't count, and it may be begun again.
     Expired(ApiError),
 }
@@ -54,6 +56,7 @@ impl Endpoint {
                     items.extend(page);
                     return Ok(List { resource_version, items });
                 }
+                ReadPage::TooLarge(error) => return Err(error),
                 ReadPage::Expired(_) => {
                     items.clear();
                     size = 0;
@@ -95,7 +98,7 @@ impl Endpoint {
                     each(items);
                     return Ok(());
                 }
-                ReadPage::Expired(error) => return Err(error),
+                ReadPage::TooLarge(error) | ReadPage::Expired(error) => return Err(error),
             }
         }
     }
@@ -129,6 +132,7 @@ impl Endpoint {
         });
         let failed = |why: &str| failure(described(&Method::GET, self, path), response.as_ref(), why);
         match progress {
+            Progress::Failed(why) if response.is_none() => Ok(ReadPage::TooLarge(failed(why.text()))),
             Progress::More => Ok(ReadPage::More(items)),
             Progress::Complete => Ok(ReadPage::Last(items, resource_version.unwrap_or_default())),
             Progress::Restart => Ok(ReadPage::Expired(failed("expired"))),

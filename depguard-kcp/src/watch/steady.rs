@@ -6,9 +6,12 @@ use std::fmt;
 use std::time::Duration;
 
 use depguard_core::protocol::{Accept, PagedList};
+use futures::future::OptionFuture;
 use futures::{Stream, stream};
 use serde::Deserialize;
+use serde::de::Error;
 use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::http::endpoint::{Endpoint, HEAD_TIMEOUT};
@@ -55,6 +58,16 @@ pub trait Form: Send + Sync + 'static {
 
     /// Reads an object's JSON.
     fn read(&self, json: &str) -> serde_json::Result<Self::Object>;
+
+    /// Reads the metadata of an object that is too large to be read as a whole. An error fails the list.
+    fn read_too_large(&self, _metadata: &str) -> serde_json::Result<Self::Object> {
+        Err(serde_json::Error::custom("an object is too large; make that object smaller"))
+    }
+
+    /// Returns the places for pages that may be read at the same time, if there is a limit.
+    fn places(&self) -> Option<&Semaphore> {
+        None
+    }
 }
 
 /// Event of a watch, which shows objects as values of type `T`.
@@ -118,7 +131,7 @@ struct SteadyWatch<F: Form> {
     phase: Phase,
     /// Events that nobody has taken yet, each with its object's JSON. A tree of a tenant's object takes many times the
     /// memory of its text, so there is never more than one.
-    events: VecDeque<WatchEvent<Box<str>>>,
+    events: VecDeque<WatchEvent<ObjectText>>,
     /// Time at which the watch last began anew.
     begun: Instant,
     /// Time of the last message that was understood: an event, a bookmark, or a list read to its end. A response that has
@@ -126,6 +139,12 @@ struct SteadyWatch<F: Form> {
     understood: Instant,
     /// Pause after the next failure.
     pause: Duration,
+}
+
+/// JSON of an object, or of the metadata of one that is too large.
+enum ObjectText {
+    Whole(Box<str>),
+    TooLarge(Box<str>),
 }
 
 /// Next thing to do.
@@ -163,7 +182,7 @@ impl<F: Form> SteadyWatch<F> {
             let done = match self.events.pop_front() {
                 Some(event) => {
                     let listing = matches!(event, WatchEvent::Listed(_));
-                    match event.read(|json| self.form.read(&json)) {
+                    match event.read(|text| text.read(&self.form)) {
                         Ok(event) => return (event, self),
                         Err(why) => Err(unusable(&why, listing)),
                     }
@@ -215,8 +234,16 @@ impl<F: Form> SteadyWatch<F> {
         let Phase::List(list) = &mut self.phase else { return Ok(()) };
         let accept = if F::METADATA { Accept::Metadata } else { Accept::Json };
         let most = if list.limit() == 1 { MAX_LINE } else { MAX_PAGE };
-        let read = |object: &str| Ok(WatchEvent::Listed(object.into()));
-        match self.endpoint.page_of(list, &self.path, accept.as_str(), most, read).await? {
+        let whole = |object: &str| Ok(WatchEvent::Listed(ObjectText::Whole(object.into())));
+        let _place = OptionFuture::from(self.form.places().map(Semaphore::acquire)).await;
+        let mut page = self.endpoint.page_of(list, &self.path, accept.as_str(), most, whole).await?;
+        if matches!(page, ReadPage::TooLarge(_)) {
+            let metadata = |object: &str| Ok(WatchEvent::Listed(ObjectText::TooLarge(object.into())));
+            let accept = Accept::Metadata.as_str();
+            page = self.endpoint.page_of(list, &self.path, accept, most, metadata).await?;
+        }
+        match page {
+            ReadPage::TooLarge(error) => return Err(error),
             ReadPage::More(objects) => self.events.extend(objects),
             ReadPage::Last(objects, resource_version) => {
                 self.understood = Instant::now();
@@ -262,7 +289,7 @@ impl<F: Form> SteadyWatch<F> {
 }
 
 /// Reads an event, and its object's resource version.
-fn read_event(line: &[u8]) -> Result<(WatchEvent<Box<str>>, String), WatchFailure> {
+fn read_event(line: &[u8]) -> Result<(WatchEvent<ObjectText>, String), WatchFailure> {
     let EventWire { r#type, object } = serde_json::from_slice(line).map_err(|why| unusable(&why, false))?;
     let json = object.get();
     if r#type == "ERROR" {
@@ -271,8 +298,8 @@ fn read_event(line: &[u8]) -> Result<(WatchEvent<Box<str>>, String), WatchFailur
     let read: Versioned = serde_json::from_str(json).map_err(|why| unusable(&why, false))?;
     let event = match r#type {
         "BOOKMARK" => WatchEvent::Bookmark,
-        "ADDED" | "MODIFIED" => WatchEvent::Changed(json.into()),
-        "DELETED" => WatchEvent::Gone(json.into()),
+        "ADDED" | "MODIFIED" => WatchEvent::Changed(ObjectText::Whole(json.into())),
+        "DELETED" => WatchEvent::Gone(ObjectText::Whole(json.into())),
         other => return Err(broken(&format!("the watch has an event of the unknown type {other:?}"))),
     };
     match read.metadata.resource_version {
@@ -288,6 +315,15 @@ fn unusable(why: &serde_json::Error, listing: bool) -> WatchFailure {
 /// Returns the failure of a watch whose list was read.
 fn broken(why: &str) -> WatchFailure {
     WatchFailure { why: why.to_owned(), status: None, listing: false }
+}
+
+impl ObjectText {
+    fn read<F: Form>(&self, form: &F) -> serde_json::Result<F::Object> {
+        match self {
+            Self::Whole(json) => form.read(json),
+            Self::TooLarge(metadata) => form.read_too_large(metadata),
+        }
+    }
 }
 
 impl<T> WatchEvent<T> {

@@ -144,8 +144,7 @@ impl NewReferences {
     /// Reads all references of an object, each as often as the object holds it.
     fn held(matcher: &ReferenceMatcher, object: &str) -> Result<Self, PageError> {
         let mut held = Self::default();
-        let list = [br#"{"metadata":{},"items":["#, object.as_bytes(), b"]}"].concat();
-        matcher.references(&list, |reference| match reference.means {
+        matcher.references(object, |reference| match reference.means {
             ReferenceTarget::Named { name, namespace, uid } => held.certain.push(NewReference {
                 edge: reference.edge,
                 name: name.into_owned(),

@@ -35,6 +35,18 @@ pub(super) fn read<'de>(
     if items_seen { Ok(page.unwrap_or_default()) } else { Err(PageError::NoItems) }
 }
 
+/// Reads one object, which is in no list, and hands it to `each`.
+pub(super) fn object<'de>(
+    tree: &PathTrie,
+    bytes: &'de [u8],
+    mut each: impl FnMut(&Item<'_, 'de>),
+) -> Result<(), Malformed> {
+    let mut visitor = Visitor::new(tree, Json::new(bytes));
+    visitor.object()?;
+    visitor.json().finish()?;
+    hand_out(&mut visitor, &mut each)
+}
+
 fn items<'de>(
     visitor: &mut Visitor<'_, 'de>,
     mut hits: Option<&mut Hits<'_>>,

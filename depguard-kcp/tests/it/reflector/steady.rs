@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use depguard_kcp::{Endpoint, MetadataEvent, MetadataForm};
+use depguard_kcp::{Endpoint, Form, MetadataEvent, MetadataForm, WatchEvent};
 use futures::{Stream, StreamExt};
 
 use super::*;
@@ -112,4 +112,39 @@ async fn a_watch_that_fails_pauses_and_lists_anew() {
     );
     followed.tell("RENAMED", "b", "Failed the watch has an event of the unknown type \"RENAMED\"").await;
     followed.expect(&["Listing", "Listed a", "Complete"]).await;
+}
+
+/// Form that shows the name of an object, and if it is too large.
+struct Named;
+
+impl Form for Named {
+    type Object = (String, bool);
+
+    fn read(&self, json: &str) -> serde_json::Result<Self::Object> {
+        MetadataForm.read(json).map(|metadata| (metadata.name, false))
+    }
+
+    fn read_too_large(&self, metadata: &str) -> serde_json::Result<Self::Object> {
+        MetadataForm.read(metadata).map(|metadata| (metadata.name, true))
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_too_large_is_listed_by_its_metadata() {
+    let page = |name: &str, next: &str| {
+        let list = json!({"metadata": {"resourceVersion": "7", "continue": next}, "items": [object(name)]});
+        Answer::Json(200, list.to_string())
+    };
+    let server = Scripted::start(move |asked| match asked.target.split_once('?').unwrap().1 {
+        _ if asked.header("accept").is_some_and(|accept| accept.contains("PartialObjectMetadataList")) => page("b", ""),
+        "limit=1" => page("a", "t"),
+        watch if watch.starts_with("watch=true") => Answer::Silence,
+        _ => Answer::Big((8 << 20) + 1),
+    })
+    .await;
+    let (connection, _dir) = connect(ControlPlane::Kubernetes, &server).await;
+    let events = connection.own_endpoint().follow(PATH.to_owned(), Named).take(4).collect::<Vec<_>>().await;
+    let is_read = |event: &WatchEvent<(String, bool)>, name: &str, is_too_large: bool| matches!(event, WatchEvent::Listed((read, large)) if read == name && *large == is_too_large);
+    assert!(is_read(&events[1], "a", false) && is_read(&events[2], "b", true), "{events:?}");
+    assert!(matches!(events[3], WatchEvent::Complete), "{events:?}");
 }
