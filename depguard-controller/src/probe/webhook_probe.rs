@@ -144,7 +144,7 @@ async fn ask_replica(
         .and_then(|caller| caller.for_host_of(&address.url))
         .map_err(|why| problem(&address.url, &why))?;
     let mut loaded = LoadedRules::new();
-    for rules in rules.chunks(LoadedRulesRequest::MAX_RULES) {
+    for rules in rules.chunks(LoadedRulesRequest::RULES_AT_ONCE) {
         let request = LoadedRulesRequest::new(uid(), rules.iter().copied());
         let answer =
             caller.post(request.to_review(), MAX_ANSWER, CALL).await.map_err(|why| problem(&address.url, &why))?;

@@ -20,7 +20,8 @@ use crate::rule::{RuleKey, RuleVersion};
 
 /// A request to a webhook, which asks for the rules that the webhook has loaded, out of at most [`Self::MAX_RULES`].
 ///
-/// Anybody who reaches the webhook can send one. So the answer tells of each rule once, and only of rules that exist.
+/// Anybody who reaches the webhook can send one. So the answer tells of each rule once, only of rules that exist, and at
+/// most [`Self::MAX_ANSWER`] bytes: the rules beyond count as not loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedRulesRequest {
     uid: String,
@@ -90,10 +91,18 @@ const SUBRESOURCE: &str = "enforcement";
 const LOADED: &str = "loaded";
 const NOT_LOADED: &str = "notLoaded";
 const VERSION: &str = "version";
+/// Maximum number of characters that the answer tells of the rights that a rule lacks.
+const MAX_LACKS: usize = 512;
+/// Bytes of an answer besides its rules, at most.
+const REST: usize = 4 << 10;
 
 impl LoadedRulesRequest {
     /// Maximum number of rules in one request: a webhook refuses to read more.
     pub const MAX_RULES: usize = 10_000;
+    /// Number of rules of which an answer tells in any case. Whoever has more rules asks again.
+    pub const RULES_AT_ONCE: usize = 1_000;
+    /// Maximum length of an answer, in bytes: that of a review.
+    pub const MAX_ANSWER: usize = 3 << 20;
 
     /// Creates a loaded-rules request about these rules. The answer repeats `uid`.
     pub fn new<'k>(uid: impl Into<String>, rules: impl IntoIterator<Item = &'k RuleKey>) -> Self {
@@ -144,12 +153,21 @@ impl LoadedRulesRequest {
     pub fn answer(&self, rules: Result<&RuleSet, &str>, lacks: &BTreeMap<RuleKey, String>, registers: u16) -> Vec<u8> {
         let (annotation, text) = match rules {
             Ok(rules) => {
-                let loaded = |key| {
+                let loaded = self.rules.iter().filter_map(|key| {
                     let version = rules.version_of(key)?.clone();
-                    let rule = LoadedRule { version, lacks: lacks.get(key).cloned(), registers };
-                    Some(Entry::new(key, Some(rule)))
-                };
-                (LOADED, json!(self.rules.iter().filter_map(loaded).collect::<Vec<_>>()).to_string())
+                    let lacks = lacks.get(key).map(|lacks| lacks.chars().take(MAX_LACKS).collect());
+                    Some(json!(Entry::new(key, Some(LoadedRule { version, lacks, registers }))).to_string())
+                });
+                let mut bytes = REST;
+                let loaded: Vec<_> = loaded
+                    .take_while(|entry| {
+                        // Each quotation mark is escaped once more in the answer.
+                        let escapes = entry.matches(['"', '\\']).count();
+                        bytes = bytes.saturating_add(entry.len()).saturating_add(escapes).saturating_add(1);
+                        bytes < Self::MAX_ANSWER
+                    })
+                    .collect();
+                (LOADED, format!("[{}]", loaded.join(",")))
             }
             Err(why) => (NOT_LOADED, why.to_owned()),
         };
@@ -404,6 +422,16 @@ mod tests {
         assert_eq!(forged, once);
         let answer = |request: &LoadedRulesRequest| request.answer(Ok(&rules), &BTreeMap::new(), 0).len();
         assert_eq!(answer(&forged), answer(&once));
+        let all: Vec<_> =
+            (0..LoadedRulesRequest::MAX_RULES).map(|n| rule("a1", &format!("r{n:0>252}"), 3, ".spec.b")).collect();
+        let all_rules = RuleSet::load(ControlPlane::Kcp, &all);
+        let named = (0..all.len()).map(|n| json!({"logicalCluster": "a1", "name": format!("r{n:0>252}")}));
+        let asked = read(named.collect()).unwrap().unwrap();
+        let lacks = asked.rules().iter().map(|key| (key.clone(), "list \"as\"; ".repeat(1000))).collect();
+        let long = asked.answer(Ok(&all_rules), &lacks, 16);
+        assert!(long.len() <= LoadedRulesRequest::MAX_ANSWER, "{}", long.len());
+        let Loaded::Rules(told) = asked.read(&long).unwrap() else { panic!("it tells rules") };
+        assert!(told.len() >= LoadedRulesRequest::RULES_AT_ONCE, "{}", told.len());
         let most = read(names(LoadedRulesRequest::MAX_RULES)).unwrap().unwrap();
         assert!(answer(&most) < answer(&once), "of rules that are not there nothing is told");
         let why = read(names(LoadedRulesRequest::MAX_RULES + 1)).unwrap_err().to_string();
