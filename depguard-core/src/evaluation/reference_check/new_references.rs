@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::lookup::matcher::ReferenceMatcher;
 use crate::lookup::reference::ReferenceTarget;
@@ -160,19 +161,26 @@ impl NewReferences {
     }
 }
 
-/// Reads the ownerReferences of an object; `None` if they are no list of them.
+/// Maximum length of an object's ownerReferences, in bytes: some hundreds of owners.
+const MAX_OWNERS: usize = 64 << 10;
+
+/// Reads the ownerReferences of an object; `None` if they are no list of them, or a very long one.
 fn owners(object: &str) -> Option<Vec<OwnerReference>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        owner_references: Option<Vec<OwnerReference>>,
+    struct Metadata<'a> {
+        #[serde(borrow)]
+        owner_references: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
-    struct Object {
-        metadata: Metadata,
+    struct Object<'a> {
+        #[serde(borrow)]
+        metadata: Metadata<'a>,
     }
-    let owned = serde_json::from_str::<Object>(object).ok()?;
-    Some(owned.metadata.owner_references.unwrap_or_default())
+    let owned = serde_json::from_str::<Object<'_>>(object).ok()?;
+    let owners = owned.metadata.owner_references.map_or("null", RawValue::get);
+    let owners = (owners.len() <= MAX_OWNERS).then(|| serde_json::from_str::<Option<Vec<_>>>(owners))?;
+    Some(owners.ok()?.unwrap_or_default())
 }
 
 impl UnchangedFields<'_> {

@@ -1,13 +1,12 @@
 //! Decision about a lock itself: the users who may change or delete it, and its record in the tables before it is
 //! stored.
 
-use serde_json::Value;
-
 use super::access;
 use super::change::Change;
 use super::decision::{AllowReason, LockDecision, Refusal};
 use super::lock::{DuringTeardown, Lock, LockKind, tables_of};
 use super::object_scope::{Around, ObjectScope};
+use super::parse;
 use super::request_queue::RequestQueue;
 use super::table::TableName;
 use super::timestamp::Timestamp;
@@ -84,7 +83,7 @@ impl<'a> LockAdmission<'a> {
             return Err(LockDecision::allow(AllowReason::NotGuarded, Vec::new()));
         }
         let read = |state: Option<&str>| {
-            let value = state.map(serde_json::from_str::<Value>).transpose();
+            let value = state.map(parse::tree).transpose();
             value.map_err(|error| unreadable(kind, &error.to_string()))
         };
         let is_new = about.operation() == Operation::Create;

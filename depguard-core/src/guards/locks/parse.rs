@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde::de::{DeserializeOwned, Error};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use super::holder::Holder;
 use super::lock::{DuringTeardown, Lock, LockError, LockKind, LockTarget, Operations, Pick};
@@ -25,6 +26,44 @@ struct Reader<'v> {
 
 pub(super) const FIELDS: [&str; 8] =
     ["targets", "operations", "fields", "reason", "holder", "expiresAt", "ttl", "duringTeardown"];
+
+/// Maximum weight of a lock's spec. A lock of 64 targets with selectors weighs some 2,000.
+const MAX_WEIGHT: usize = 16 << 10;
+/// Weight of a map: as a tree, a map takes as much memory as many texts.
+const MAP: usize = 8;
+
+/// Returns the parts of a lock's JSON that are read, as a tree. The tree of the whole lock would take many times its
+/// text, and a tenant chooses the lock.
+pub(super) fn tree(json: &str) -> Result<Value, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Parts<'a> {
+        kind: Option<String>,
+        #[serde(default)]
+        metadata: Metadata,
+        #[serde(borrow)]
+        spec: Option<&'a RawValue>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        name: Option<String>,
+        namespace: Option<String>,
+        creation_timestamp: Option<String>,
+    }
+    let Parts { kind, metadata: Metadata { name, namespace, creation_timestamp }, spec } = serde_json::from_str(json)?;
+    let spec = spec.map_or("null", RawValue::get);
+    let weight = |byte| match byte {
+        b'{' => MAP,
+        b'[' | b',' => 1,
+        _ => 0,
+    };
+    if spec.bytes().map(weight).sum::<usize>() > MAX_WEIGHT {
+        return Err(serde_json::Error::custom("its spec is too large: split the lock"));
+    }
+    let metadata = json!({"name": name, "namespace": namespace, "creationTimestamp": creation_timestamp});
+    let spec: Value = serde_json::from_str(spec)?;
+    Ok(json!({"kind": kind, "metadata": metadata, "spec": spec}))
+}
 
 pub(super) fn lock(kind: LockKind, object: &Value) -> Lock {
     let metadata = object.get("metadata");

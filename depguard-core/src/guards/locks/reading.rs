@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::lock::{Lock, LockKind};
 use super::object::Object;
+use super::parse;
 use super::table::{LockTable, PLURAL, TableError, TableName};
 use crate::model::api;
 use crate::model::names::Namespace;
@@ -203,7 +205,8 @@ fn one(
     }
     let right = format!("get {} of {}", kind.plural(), api::GROUP);
     let Some(body) = object(answer, right)? else { return Ok(None) };
-    let value: Value = serde_json::from_slice(body).map_err(|_| something_else())?;
+    let text = std::str::from_utf8(body).map_err(|_| something_else())?;
+    let value = parse::tree(text).map_err(|_| something_else())?;
     let lock = Lock::read(kind, &value);
     let is_it = value.get("kind").and_then(Value::as_str) == Some(kind.kind())
         && lock.name() == name
@@ -211,14 +214,17 @@ fn one(
     if is_it { Ok(Some(lock)) } else { Err(something_else()) }
 }
 
-fn page(bytes: &[u8], each: impl FnMut(&Value)) -> Result<Page, PageError> {
+fn page(bytes: &[u8], mut each: impl FnMut(&Value)) -> Result<Page, PageError> {
     #[derive(Deserialize)]
-    struct List {
+    struct List<'a> {
         #[serde(default)]
         metadata: Page,
-        items: Vec<Value>,
+        #[serde(borrow)]
+        items: Vec<&'a RawValue>,
     }
-    let list: List = serde_json::from_slice(bytes)?;
-    list.items.iter().for_each(each);
+    let list: List<'_> = serde_json::from_slice(bytes)?;
+    for item in list.items {
+        each(&parse::tree(item.get())?);
+    }
     Ok(list.metadata)
 }
