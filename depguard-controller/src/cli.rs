@@ -228,6 +228,7 @@ impl Run {
                 .of(config.control_plane, Some(&namespace))
                 .unwrap_or(config.leader_election_namespace),
             leader_election_id: self.lease.leader_election_id,
+            memory_limit: self.allowance.memory_limit,
             allowance: self.allowance.into_allowance(),
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,

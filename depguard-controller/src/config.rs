@@ -27,6 +27,8 @@ pub struct Config {
     /// Limit of the watched objects of each resource of one workspace, or in plain Kubernetes of the cluster.
     /// Beyond this limit, the rules of that workspace or cluster are not valid.
     pub allowance: Allowance,
+    /// Memory that the process may take, in bytes. Left out: the memory limit of its cgroup, else 256 MiB.
+    pub memory_limit: Option<usize>,
     /// Path of a kubeconfig file. Left out: the file that `KUBECONFIG` names, else the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
     /// Base URL of kcp, without a workspace. Left out: the URL in the kubeconfig.
@@ -94,6 +96,7 @@ impl Config {
             control_plane,
             export_name,
             allowance: Allowance::DEFAULT,
+            memory_limit: None,
             kubeconfig: None,
             base_host: None,
             probe_addr: Some((Ipv6Addr::UNSPECIFIED, 8081).into()),
@@ -127,6 +130,7 @@ impl Config {
         control_plane: ControlPlane,
         export_name: ExportName,
         allowance: Allowance,
+        memory_limit: Option<usize>,
         kubeconfig: Option<PathBuf>,
         base_host: Option<String>,
         probe_addr: Option<SocketAddr>,

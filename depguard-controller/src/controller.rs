@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::ControlPlane;
-use depguard_kcp::{ConnectOptions, Connection, Derived, Health, Reflector, ReflectorOptions, WorkspaceLookups};
+use depguard_kcp::{
+    ConnectOptions, Connection, Derived, Health, MemoryBudget, Reflector, ReflectorOptions, WorkspaceLookups,
+};
 use futures::future::OptionFuture;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -83,6 +85,7 @@ impl Controller {
             control_plane: config.control_plane,
             export_name: config.export_name,
             allowance: config.allowance,
+            memory: MemoryBudget::of_process(config.memory_limit),
             rules: reflector.subscribe(),
             clients,
             permit,

@@ -69,7 +69,7 @@ pub struct FeatureArgs {
     reference_registers: u16,
 }
 
-/// Flags that say how much one tenant may have of what all share: the same for both binaries.
+/// Flags that say how much memory there is, and how much one tenant may have of what all share.
 #[derive(Debug, Args)]
 pub struct AllowanceArgs {
     /// Maximum number of rules, of APIBindings and of APIExports in one workspace or plain cluster, and of ObjectLocks
@@ -80,6 +80,11 @@ pub struct AllowanceArgs {
     /// Maximum memory for each of these, in MiB
     #[arg(long, value_name = "MIB", default_value_t = Allowance::DEFAULT.memory >> 20, value_parser = at_least_one)]
     workspace_max_memory: usize,
+
+    /// Memory that the program may take, as in 512Mi, at least 64Mi; whatever others send or store shares it [default: the
+    /// memory limit of the program's cgroup, else 256Mi]
+    #[arg(long, value_name = "QUANTITY", value_parser = memory)]
+    pub memory_limit: Option<usize>,
 }
 
 /// The value of `--control-plane`.
@@ -201,6 +206,23 @@ fn address(text: &str) -> Result<Address, String> {
     })
 }
 
+/// Bytes, as Kubernetes writes a quantity of them: `268435456`, `256Mi` or `256M`.
+fn memory(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "" => Some(1),
+        "Ki" => Some(1 << 10),
+        "Mi" => Some(1 << 20),
+        "Gi" => Some(1 << 30),
+        "k" => Some(1_000),
+        "M" => Some(1_000_000),
+        "G" => Some(1_000_000_000),
+        _ => None,
+    };
+    let bytes = unit.and_then(|unit| digits.parse::<usize>().ok()?.checked_mul(unit));
+    bytes.filter(|bytes| *bytes >= 64 << 20).ok_or_else(|| "write it as `256Mi` or `1Gi`, at least 64Mi".to_owned())
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "write a whole number, at least 1".to_owned())
 }
@@ -259,6 +281,16 @@ mod tests {
         assert_eq!(format(&["--zap-encoder=json"]), LogFormat::Json);
         assert_eq!(format(&["--zap-encoder=json", "--log-format=text"]), LogFormat::Text);
         assert!(parse(&["--log-format=xml"]).is_err());
+    }
+
+    #[test]
+    fn memory_is_a_quantity_of_bytes_as_kubernetes_writes_it() {
+        for (text, bytes) in [("67108864", 64 << 20), ("256Mi", 256 << 20), ("1Gi", 1 << 30), ("300M", 300_000_000)] {
+            assert_eq!(memory(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "Mi", "63Mi", "1.5Gi", "256MiB", "-1Gi", "99999999999Gi"] {
+            assert!(memory(text).is_err(), "{text}");
+        }
     }
 
     #[test]

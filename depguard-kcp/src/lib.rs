@@ -50,7 +50,7 @@ mod tenancy;
 /// Requests: one shared connection stack, endpoints over it, objects, lists.
 mod http;
 
-/// Options that both binaries must be told alike.
+/// Options of both binaries: those that both must be told alike, and the memory budget of each.
 mod options;
 
 mod builder;
@@ -65,6 +65,7 @@ pub use crate::http::request_log::{LoggedRequest, RequestLog};
 pub use crate::http::url::UrlError;
 pub use crate::http::webhook_client::{CallError, Caller};
 pub use crate::options::features::{Feature, Features, NotInKcp};
+pub use crate::options::memory_budget::MemoryBudget;
 pub use crate::options::read_through::{NoExports, ReadThrough};
 #[cfg(feature = "metrics")]
 pub use crate::process::certificate_expiry::{bundle_expiry, certificate_expiry};

@@ -104,6 +104,7 @@ impl Cli {
         Config {
             control_plane,
             export_name: self.common.api_export_name,
+            memory_limit: self.allowance.memory_limit,
             allowance: self.allowance.into_allowance(),
             kubeconfig: self.common.kubeconfig,
             base_host: self.common.kcp_base_host,

@@ -18,6 +18,8 @@ pub struct Config {
     /// Limit of the objects that are watched of each resource of one workspace, or in plain Kubernetes of the cluster.
     /// Beyond this limit, the rules of that workspace or cluster are not valid.
     pub allowance: Allowance,
+    /// Memory that the process may take, in bytes. Left out: the memory limit of its cgroup, else 256 MiB.
+    pub memory_limit: Option<usize>,
     /// Path of the kubeconfig. Left out: the file that `KUBECONFIG` names, or the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
     /// Base URL of kcp without a workspace. Left out: the URL in the kubeconfig.
@@ -67,6 +69,7 @@ impl Config {
         control_plane: ControlPlane,
         export_name: ExportName,
         allowance: Allowance,
+        memory_limit: Option<usize>,
         kubeconfig: Option<PathBuf>,
         base_host: Option<String>,
         read_through: ReadThrough,
@@ -93,6 +96,7 @@ impl Default for Config {
             control_plane: ControlPlane::Kcp,
             export_name: default_export_name(),
             allowance: Allowance::DEFAULT,
+            memory_limit: None,
             kubeconfig: None,
             base_host: None,
             read_through: ReadThrough::default(),

@@ -48,13 +48,14 @@ mod config;
 pub use config::Config;
 pub use depguard_kcp::{Feature, Features, ReadThrough};
 pub use limits::read_budget::BytePermit;
+pub use limits::review_limits::Limits;
 pub use ports::api_reader::{ApiReader, Fetched, Writer};
 pub use ports::export_reader::ThroughExports;
 pub use ports::front_proxy::FrontProxy;
 pub use ports::own_endpoint::OwnEndpoint;
 pub use rules::active_rules::Rules;
 pub use server::tls::CertificateError;
-pub use service::review_service::{Limits, ReviewService};
+pub use service::review_service::ReviewService;
 pub use service::routes::PathKeys;
 pub use webhook::{StartError, Webhook};
 

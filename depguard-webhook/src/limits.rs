@@ -1,2 +1,3 @@
 pub(crate) mod gauged_semaphore;
 pub(crate) mod read_budget;
+pub(crate) mod review_limits;

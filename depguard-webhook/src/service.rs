@@ -10,6 +10,7 @@ pub(crate) mod owners;
 pub(crate) mod question;
 pub(crate) mod rejection;
 pub(crate) mod response;
+pub(crate) mod review_rooms;
 pub(crate) mod review_service;
 pub(crate) mod review_uid;
 pub(crate) mod routes;

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_kcp::{
-    CallError, ConnectError, ConnectOptions, Connection, Health, Metrics, NoExports, NotInKcp, PathKey, PathKeyError,
-    Probes, REREAD, RegisterKeySecret, Reloads, listen, register_watches,
+    CallError, ConnectError, ConnectOptions, Connection, Health, MemoryBudget, Metrics, NoExports, NotInKcp, PathKey,
+    PathKeyError, Probes, REREAD, RegisterKeySecret, Reloads, listen, register_watches,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::limits::review_limits::Limits;
 use crate::metrics::gauges;
 use crate::ports::front_proxy::FrontProxy;
 use crate::ports::own_endpoint::OwnEndpoint;
@@ -25,7 +26,7 @@ use crate::server::client_ca;
 use crate::server::tasks::Tasks;
 use crate::server::tls::{self, CertificateError, Certificates};
 use crate::service::generations::Generations;
-use crate::service::review_service::{Limits, ReviewService};
+use crate::service::review_service::ReviewService;
 use crate::service::routes::PathKeys;
 use crate::traces::collector;
 
@@ -138,7 +139,7 @@ impl Webhook {
             supporting: Tasks::default(),
         };
         let (serving, supporting) = (&webhook.serving, &webhook.supporting);
-        let limits = Limits::default();
+        let limits = Limits::within(MemoryBudget::of_process(config.memory_limit));
         let mut service = ReviewService::with_tasks(serving.clone(), port, rules.clone(), config.overrides, limits);
         if config.enable.locks {
             service =

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::space::{MAX_MIB, Share, Space};
+use super::space::{Share, Space};
 use crate::model::reference_count::{KIND_NOT_FOUND, RIGHT_MISSING, TOO_MANY, Uncounted, WATCH_FAILED};
 
 /// Time for which a watch must go on after its list, before the objects count: an account that may list and not
@@ -101,11 +101,9 @@ impl<I: Index> Follower<I> {
     async fn run(self, open: impl Fn() -> Events<I::Shown>) {
         loop {
             self.follow(open()).await;
-            let message = format!(
-                "depguard counts no references, because all dependents, references and targets together take more than \
-                 {MAX_MIB} MiB; run `kubectl depguard dangling`"
-            );
-            self.be_unknown(Uncounted { reason: TOO_MANY, message });
+            let message = "depguard counts no references, because all dependents, references and targets together take more \
+                           than a quarter of the controller's memory limit; run `kubectl depguard dangling`";
+            self.be_unknown(Uncounted { reason: TOO_MANY, message: message.to_owned() });
             sleep(TOO_MANY_PAUSE).await;
         }
     }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::count::{CountedEdge, count};
 use super::dependents::{Dependents, ReferenceForm};
 use super::kind_watch::KindWatch;
-use super::space::{MAX_MIB, Space};
+use super::space::{PART, Space};
 use super::targets::Targets;
 use crate::leader::write_permit::WritePermit;
 use crate::model::reference_count::{NOT_COUNTED, ReferenceCount, ReferenceCounts, Uncounted};
@@ -81,13 +81,14 @@ impl Rounds for References {
 
 impl References {
     pub(crate) fn new(context: ReconcileContext, counts: watch::Sender<Arc<ReferenceCounts>>) -> Self {
+        let memory = context.memory.part(PART);
         Self {
             context,
             counts,
             written: Derived::default(),
             dependents: BTreeMap::new(),
             targets: BTreeMap::new(),
-            space: Space::new(MAX_MIB << 20),
+            space: Space::new(memory),
             pages: Arc::new(Semaphore::new(MAX_PAGES)),
             news: Arc::default(),
         }

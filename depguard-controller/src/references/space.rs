@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum memory of all dependents, references and targets, in MiB.
-pub(super) const MAX_MIB: usize = 64;
+/// Part of the memory budget for all dependents, references and targets, in 256ths.
+pub(super) const PART: usize = 64;
 
 /// Divisor of the space: the dependents of one namespace fill at most this part of it, so that no tenant takes the room of
 /// the others.

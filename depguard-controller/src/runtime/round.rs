@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::{ControlPlane, ExportName};
-use depguard_kcp::{Allowance, Connection, Snapshot};
+use depguard_kcp::{Allowance, Connection, MemoryBudget, Snapshot};
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -31,6 +31,8 @@ pub(crate) struct ReconcileContext {
     pub(crate) export_name: ExportName,
     /// Limit of the watched objects of one workspace, or of a plain cluster.
     pub(crate) allowance: Allowance,
+    /// Memory that this process may take.
+    pub(crate) memory: MemoryBudget,
     /// Snapshot of the objects that rules need.
     pub(crate) rules: watch::Receiver<Arc<Snapshot>>,
     pub(crate) clients: watch::Receiver<Clients>,

@@ -24,12 +24,8 @@ const MAX_CONCURRENT_SMALL_READS: usize = 64;
 /// Maximum length of a cheap read's body: more than any object has, and a list is asked for again with fewer objects.
 /// Several such bodies have room at once, so that the long ones of one tenant don't keep everybody waiting.
 const MAX_SMALL_BYTES: usize = 4 << 20;
-/// Room for all cheap reads together.
-const SMALL_BYTES: usize = 16 << 20;
 /// Maximum number of watches of one name at once. Each lasts for two seconds at most.
 const MAX_CONCURRENT_WATCHES: usize = 64;
-/// Room for the events of all these watches together.
-const EVENT_BYTES: usize = 4 << 20;
 
 /// Places and room of all reads.
 #[derive(Debug)]
@@ -83,12 +79,14 @@ pub struct BytePermit {
 }
 
 impl Budget {
-    /// Makes a budget with so much room for pages, in bytes.
+    /// Makes a budget with so much room for pages, in bytes; besides, half as much for all cheap reads together, and an
+    /// eighth for the events of all watches.
     pub(crate) fn new(pages: usize) -> Self {
+        let (small, events) = ((pages / 2).max(MAX_SMALL_BYTES), (pages / 8).max(MAX_SMALL_BYTES / 2));
         Self {
-            small: Class::new(MAX_CONCURRENT_SMALL_READS, SMALL_BYTES, MAX_SMALL_BYTES),
+            small: Class::new(MAX_CONCURRENT_SMALL_READS, small, MAX_SMALL_BYTES),
             pages: Class::new(MAX_CONCURRENT_PAGES, pages, MAX_PAGE_BYTES),
-            events: Class::new(MAX_CONCURRENT_WATCHES, EVENT_BYTES, EVENT_BYTES / 2),
+            events: Class::new(MAX_CONCURRENT_WATCHES, events, events / 2),
         }
     }
 

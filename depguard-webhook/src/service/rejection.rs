@@ -59,7 +59,7 @@ impl Rejection {
             Self::Generation => "other-registers",
             Self::Method => "method",
             Self::ContentType => "content-type",
-            Self::Slow => "too-slow",
+            Self::Slow | Self::Body(BodyError::Stalled) => "too-slow",
             Self::TooMany => "too-many",
             Self::Body(BodyError::TooLarge(_)) => "too-large",
             Self::Body(BodyError::Broken(_)) => "broken-off",
@@ -70,7 +70,7 @@ impl Rejection {
     /// Returns the cause if the request is answered as a review, by a refusal.
     pub(crate) fn cause(&self) -> Cause {
         match self {
-            Self::Slow => Cause::ReviewTooSlow,
+            Self::Slow | Self::Body(BodyError::Stalled) => Cause::ReviewTooSlow,
             Self::TooMany => Cause::TooManyReviews,
             Self::Body(BodyError::TooLarge(_)) => Cause::ReviewTooLarge,
             Self::Body(BodyError::Broken(_)) => Cause::ReviewBrokenOff,
@@ -85,7 +85,7 @@ impl Rejection {
             Self::Path | Self::Unsigned | Self::Generation => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::Slow | Self::Body(BodyError::Stalled) => StatusCode::REQUEST_TIMEOUT,
             Self::TooMany => StatusCode::TOO_MANY_REQUESTS,
             Self::Body(BodyError::TooLarge(_)) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(BodyError::Broken(_)) | Self::Review(_) => StatusCode::BAD_REQUEST,

@@ -22,7 +22,7 @@ pub(crate) fn text(status: StatusCode, sentence: impl Into<String>) -> Response<
 }
 
 /// Returns the HTTP response with an answered AdmissionReview.
-pub(crate) fn review(json: Vec<u8>) -> Response<Full<Bytes>> {
+pub(crate) fn review(json: Bytes) -> Response<Full<Bytes>> {
     response(StatusCode::OK, "application/json", json)
 }
 

@@ -8,6 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use depguard_core::api::FailurePolicy;
 use depguard_core::decision::{Causes, Sender};
 use depguard_core::interlock::Buckets;
@@ -30,6 +31,7 @@ use tower::Service;
 
 use crate::limits::gauged_semaphore::GaugedSemaphore;
 use crate::limits::read_budget::{Budget, Size};
+use crate::limits::review_limits::Limits;
 use crate::metrics::gauges::Queue;
 use crate::metrics::{DecidedBy, Metrics};
 use crate::ports::api_reader::{ApiReader, Writer};
@@ -48,6 +50,7 @@ use crate::service::interlock::Interlock;
 use crate::service::limited_log::LimitedLog;
 use crate::service::locks::Locks;
 use crate::service::rejection::Rejection;
+use crate::service::review_rooms::{self, ReviewRooms};
 use crate::service::routes::{PathKeys, Route, RoutedPath};
 use crate::service::ruled_review::RuledReview;
 use crate::traces::{self, About, Tracer, WaitingTraces};
@@ -83,23 +86,6 @@ struct Routes {
     tracer: Option<Arc<Tracer>>,
 }
 
-/// Limits of one service. `Default` has the usual ones.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Maximum length of a review, in bytes. An API server's object has at most 1.5 MiB, and a review holds it once or
-    /// twice.
-    pub review: usize,
-    /// Maximum number of bytes that all reviews under way take up together; further ones wait while their time lasts.
-    pub reviews: usize,
-    /// Maximum number of reviews that wait for an API server at once; further ones are refused immediately. Reviews
-    /// that need no API server are always decided.
-    pub at_once: usize,
-    /// Maximum number of bytes that all pages of objects under way take up together; further ones wait while their time
-    /// lasts.
-    pub pages: usize,
-}
-
 /// Arrival time of a review, and the time by which it must be answered.
 #[derive(Clone, Copy)]
 struct Time {
@@ -113,6 +99,7 @@ struct Shared<P: ApiReader> {
     overrides: OverridePolicy,
     limits: Limits,
     reviews: Queue,
+    rooms: ReviewRooms,
     reading: [Queue; Size::ALL.len()],
     missing_rights: MissingRights,
     metrics: Arc<Metrics>,
@@ -134,6 +121,7 @@ impl<P: ApiReader> ReviewService<P> {
     pub(crate) fn with_tasks(tasks: Tasks, port: P, rules: Rules, overrides: OverridePolicy, limits: Limits) -> Self {
         // A review for which there is no room even alone would wait in vain.
         let bytes = GaugedSemaphore::new(limits.reviews.max(limits.review));
+        let rooms = ReviewRooms::new(&limits, bytes.clone());
         let reviews = Queue { name: "reviews", places: GaugedSemaphore::new(limits.at_once), bytes };
         let metrics = Arc::new(Metrics::default());
         let source = Arc::new(BoundedReader::new(port, Budget::new(limits.pages), Arc::clone(&metrics)));
@@ -155,6 +143,7 @@ impl<P: ApiReader> ReviewService<P> {
                 overrides,
                 limits,
                 reviews,
+                rooms,
                 reading,
                 missing_rights: MissingRights::default(),
                 metrics,
@@ -231,7 +220,7 @@ impl<P: ApiReader> ReviewService<P> {
 }
 
 impl<P: ApiReader> Shared<P> {
-    async fn answer<B>(&self, request: Request<B>, routes: &Routes) -> Response<Full<bytes::Bytes>>
+    async fn answer<B>(&self, request: Request<B>, routes: &Routes) -> Response<Full<Bytes>>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
@@ -250,7 +239,7 @@ impl<P: ApiReader> Shared<P> {
         }
     }
 
-    async fn review<B>(&self, request: Request<B>, routes: &Routes) -> Result<Vec<u8>, Rejection>
+    async fn review<B>(&self, request: Request<B>, routes: &Routes) -> Result<Bytes, Rejection>
     where
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>>,
     {
@@ -259,19 +248,30 @@ impl<P: ApiReader> Shared<P> {
         let path = route(&head, routes)?;
         let deadline = begun.checked_add(core::time_to_answer(head.uri.query())).unwrap_or(begun);
 
-        let mut review_body = ReviewBody::new(self.limits.review, self.reviews.bytes.semaphore());
+        let mut review_body = ReviewBody::new(self.limits.review, &self.rooms.bodies);
         let read = timeout_at(deadline, review_body.fill(body)).await;
-        if let Err(rejection) = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body)) {
-            let uid = review_uid::of_beginning(review_body.bytes());
-            // The kind of the object was not read.
-            return self.refuse(rejection, uid.as_deref().map(|uid| (uid, Sender::Unknown)), path.route);
-        }
+        let read = read.map_err(|_| Rejection::Slow).and_then(|read| read.map_err(Rejection::Body));
+        let room = match read {
+            Ok(()) => self.rooms.decide(review_body.bytes().len(), deadline).await,
+            Err(rejection) => Err(rejection),
+        };
+        let _room = match room {
+            Ok(room) => room,
+            Err(rejection) => {
+                let uid = review_uid::of_beginning(review_body.bytes());
+                // The kind of the object was not read.
+                let answer = self.refuse(rejection, uid.as_deref().map(|uid| (uid, Sender::Unknown)), path.route)?;
+                return Ok(answer.into());
+            }
+        };
         let (bytes, time) = (review_body.bytes(), Time { begun, deadline });
         match (path.route, routes.locks(path.route), &routes.owners) {
             (Route::Locks | Route::CompatLocks, Some(locks), _) => {
-                self.review_by_locks(locks, bytes, &path, time).await
+                self.review_by_locks(locks, bytes, &path, time).await.map(Bytes::from)
             }
-            (Route::Owners, _, Some(writer)) => self.review_by_owners(&**writer, bytes, &path, time).await,
+            (Route::Owners, _, Some(writer)) => {
+                self.review_by_owners(&**writer, bytes, &path, time).await.map(Bytes::from)
+            }
             _ => self.review_by_rules(routes, bytes, &path, time).await,
         }
     }
@@ -282,7 +282,7 @@ impl<P: ApiReader> Shared<P> {
         bytes: &[u8],
         path: &RoutedPath,
         time: Time,
-    ) -> Result<Vec<u8>, Rejection> {
+    ) -> Result<Bytes, Rejection> {
         let interlock = match &routes.interlock {
             Some(interlock) => Some(interlock.at(path.generation).ok_or(Rejection::Generation)?),
             None if path.generation.is_some() => return Err(Rejection::Generation),
@@ -293,12 +293,16 @@ impl<P: ApiReader> Shared<P> {
         if let Some(request) = LoadedRulesRequest::from_review(review, bytes)? {
             let buckets = interlock.map(|at| at.buckets);
             let gets = &self.reads.gets;
-            return Ok(self.missing_rights.answer_loaded_rules(gets, &self.rules, &request, buckets).await);
+            let room = self.rooms.answer(time.deadline).await?;
+            let answer = self.missing_rights.answer_loaded_rules(gets, &self.rules, &request, buckets).await;
+            return Ok(review_rooms::keeping(room, answer));
         }
         // Only at the path at which an unreachable webhook refuses nothing.
         if path.route.failure_policy() == FailurePolicy::Ignore && dispatch_canary::is_canary(review) {
             let causes = Causes::one(Cause::DispatchCanary, "");
-            return Ok(response::refusal(review.uid(), Sender::from_review(review), dispatch_canary::MESSAGE, &causes));
+            let refusal =
+                response::refusal(review.uid(), Sender::from_review(review), dispatch_canary::MESSAGE, &causes);
+            return Ok(refusal.into());
         }
         match self.decide(interlock, &ruled, path, time.deadline).await {
             Ok((decision, way)) => {
@@ -308,9 +312,9 @@ impl<P: ApiReader> Shared<P> {
                 if let Some(events) = &routes.denial_events {
                     events.tell(&self.reads, review, bytes, &decision);
                 }
-                Ok(decision.to_review(review.uid()))
+                Ok(decision.to_review(review.uid()).into())
             }
-            Err(rejection) => self.refuse(rejection, Some(recipient(review)), path.route),
+            Err(rejection) => self.refuse(rejection, Some(recipient(review)), path.route).map(Bytes::from),
         }
     }
 
@@ -439,7 +443,7 @@ where
     P: ApiReader,
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
 {
-    type Response = Response<Full<bytes::Bytes>>;
+    type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
@@ -467,20 +471,5 @@ impl<P: ApiReader> Clone for ReviewService<P> {
 impl<P: ApiReader> std::fmt::Debug for ReviewService<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReviewService").field("limits", &self.shared.limits).finish_non_exhaustive()
-    }
-}
-
-impl Limits {
-    depguard_kcp::builder_methods! {
-        review: usize,
-        reviews: usize,
-        at_once: usize,
-        pages: usize,
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { review: (3 << 20) + (64 << 10), reviews: 256 << 20, at_once: 4096, pages: 64 << 20 }
     }
 }

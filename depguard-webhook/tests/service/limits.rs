@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use depguard_core::{OverridePolicy, Query};
+use depguard_core::{ControlPlane, OverridePolicy, Query};
 use depguard_webhook::{Fetched, Limits, ReviewService};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
+use crate::cluster::Cluster;
 use crate::{
     Script, allowed, answer, at_once, causes, list, loaded, post, post_bytes, put_off, refused, rejected, review,
     reviewed, rule, service, unasked,
@@ -137,4 +138,88 @@ async fn a_body_that_breaks_off_is_not_decided() {
     let request = Request::post("/validate").header("content-type", "application/json").body(body).unwrap();
     let response = service(unasked()).oneshot(request).await.unwrap();
     assert!(refused(&reviewed(response).await).contains("reset by peer"));
+}
+
+/// Multiple of its length that is counted for what a review becomes.
+const COUNTED: u64 = 16;
+
+/// Returns reviews of updates and of locks of nearly the maximum length, each of as many small parts as possible.
+fn of_small_parts() -> Vec<(&'static str, &'static str, String)> {
+    let many = |part: fn(usize) -> String, bytes: usize| {
+        let mut parts = part(0);
+        for n in 1.. {
+            if parts.len() >= bytes {
+                break;
+            }
+            parts = parts + "," + &part(n);
+        }
+        parts
+    };
+    let (all, half) = (2_900_000, 1_400_000);
+    let review = |user: &str, metadata: &str, refs: &str, old: &str| {
+        let state = |refs: &str| {
+            format!(
+                r#"{{"metadata":{{"name":"m","namespace":"default","uid":"u",{metadata}"resourceVersion":"1"}},
+                    "spec":{{"vpcRef":{{"name":"a"}},"targets":[{{"resource":"vpcs","name":"a"}}],"refs":[{refs}]}}}}"#
+            )
+        };
+        let (object, old) = (state(refs), state(old));
+        format!(
+            r#"{{"request":{{"uid":"u","operation":"UPDATE","name":"m","namespace":"default",
+                "resource":{{"group":"compute.example.com","version":"v1","resource":"virtualmachines"}},
+                "userInfo":{{"username":"alice"{user}}},"object":{object},"oldObject":{old}}}}}"#
+        )
+    };
+    let user = |field: &str| review(field, "", "", "");
+    let metadata = |field: &str| review("", field, "", "");
+    let refs = |part: fn(usize) -> String| review("", "", &many(part, half), &(many(part, half - 20) + r#",{"b":0}"#));
+    let lock = |review: String| {
+        review
+            .replace("compute.example.com", "dependencies.opendefense.cloud")
+            .replace("virtualmachines", "objectlocks")
+    };
+    let (name, empty) = (|n: usize| format!(r#"{{"name":"{n:x}"}}"#), |_: usize| r#"{"a":0}"#.to_owned());
+    let (text, object) = (|_: usize| r#""""#.to_owned(), |_: usize| "{}".to_owned());
+    vec![
+        ("groups", "/reference", user(&format!(r#","groups":[{}]"#, many(text, all)))),
+        ("extra", "/reference", user(&format!(r#","extra":{{{}}}"#, many(|n| format!(r#""{n:x}":[]"#), all)))),
+        ("labels", "/reference", metadata(&format!(r#""labels":{{{}}},"#, many(|n| format!(r#""{n:x}":"""#), half)))),
+        ("finalizers", "/reference", metadata(&format!(r#""finalizers":[{}],"#, many(text, half)))),
+        ("owners", "/reference", metadata(&format!(r#""ownerReferences":[{}],"#, many(object, half)))),
+        ("managers", "/reference", metadata(&format!(r#""managedFields":[{}],"#, many(object, half)))),
+        ("references", "/reference", refs(name)),
+        ("empty references", "/reference", refs(empty)),
+        ("a deletion", "/validate", refs(name).replace("UPDATE", "DELETE")),
+        ("a lock", "/lock", lock(refs(empty))),
+        (
+            "a lock with labels",
+            "/lock",
+            lock(metadata(&format!(r#""labels":{{{}}},"#, many(|n| format!(r#""{n:x}":"""#), half)))),
+        ),
+    ]
+}
+
+#[test]
+fn a_review_becomes_at_most_what_is_counted_for_it() {
+    let mut rule = rule();
+    rule["spec"]["dependencies"][0]["onMissing"] = "Deny".into();
+    let mut wildcard = rule["spec"]["dependencies"][0].clone();
+    wildcard["fieldRef"] = json!({"path": ".spec.refs[*].name"});
+    rule["spec"]["dependencies"].as_array_mut().unwrap().push(wildcard);
+    let port = at_once(|_| Fetched::Response { status: 500, body: Bytes::new() });
+    let service = ReviewService::new(port, loaded(&[rule]), OverridePolicy::default());
+    let service = service.guarding_locks(ControlPlane::Kubernetes, Cluster::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (what, path, review) in of_small_parts() {
+        let (length, request) = (review.len() as u64, post_bytes(path, review));
+        assert!(length > 2_700_000 && length < 3 << 20, "{what}: {length} bytes");
+        let service = service.clone();
+        let taken = allocation_counter::measure(|| {
+            runtime.block_on(async { drop(service.oneshot(request).await) });
+        });
+        // The request's own bytes were allocated before, and are free again once the service has a copy.
+        let becomes = taken.bytes_max as f64 / length as f64;
+        println!("{what}: {becomes:.1} bytes for each");
+        assert!(taken.bytes_max < COUNTED * length, "{what}: {becomes:.1} bytes for each");
+    }
 }
