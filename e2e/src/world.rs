@@ -112,6 +112,11 @@ impl World {
         World::create_on(Terms { registers, ..Terms::default() }, ring, Mode::Guarded, id, id).await
     }
 
+    /// Creates a world in which these features are enabled beside rules.
+    pub async fn enabling(ring: Arc<Ring>, id: &str, enables: &'static [Feature]) -> Outcome<World> {
+        World::create_on(Terms { enables, ..Terms::default() }, ring, Mode::Guarded, id, id).await
+    }
+
     /// Creates a world whose workspaces are right below `root`. The caller installs depguard.
     pub async fn of_root(ring: Arc<Ring>) -> Outcome<World> {
         World::empty(Terms::default(), ring, Mode::Guarded, "default", "").await
