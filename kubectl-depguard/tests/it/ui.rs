@@ -48,13 +48,13 @@ async fn ask(address: &str, path: &str, headers: &str) -> String {
     String::from_utf8(response).unwrap()
 }
 
-/// Exchanges the token of the address for a cookie, as a browser does.
-async fn cookie(address: &str) -> String {
+/// Exchanges the token of the address for a cookie, as a browser does. Returns the path of the page, too.
+async fn cookie(address: &str) -> (String, String) {
     let path = &address[address.rfind('/').unwrap()..];
     let response = ask(address, path, "").await;
-    assert!(response.starts_with("HTTP/1.1 303") && response.contains("\r\nlocation: /\r\n"), "{response}");
-    let cookie = response.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
-    format!("Cookie: {}\r\n", cookie.split(';').next().unwrap())
+    assert!(response.starts_with("HTTP/1.1 303"), "{response}");
+    let header = |name| response.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    (format!("Cookie: {}\r\n", header("set-cookie: ").split(';').next().unwrap()), header("location: ").to_owned())
 }
 
 #[tokio::test]
@@ -73,15 +73,15 @@ async fn only_who_has_the_address_gets_the_page_and_no_other_site_does() {
             assert!(response.starts_with(&format!("HTTP/1.1 {status}")), "{headers}: {response}");
             assert!(!response.contains("vms.c.example.com"), "{response}");
         }
-        let cookie = cookie(&address).await;
-        let response = ask(&address, "/", &cookie).await;
+        let (cookie, page) = cookie(&address).await;
+        let response = ask(&address, &page, &cookie).await;
         assert!(response.starts_with("HTTP/1.1 200") && response.contains("vms.c.example.com"), "{response}");
         let (head, _) = response.split_once("\r\n\r\n").unwrap();
         for header in ["cache-control: no-store", "x-frame-options: DENY", "frame-ancestors 'none'", "nosniff"] {
             assert!(head.contains(header), "{header} in {head}");
         }
         assert!(!head.contains("access-control-allow"), "{head}");
-        let response = ask(&address, "/", &format!("{cookie}Sec-Fetch-Site: cross-site\r\n")).await;
+        let response = ask(&address, &page, &format!("{cookie}Sec-Fetch-Site: cross-site\r\n")).await;
         assert!(response.starts_with("HTTP/1.1 403"), "{response}");
     })
     .await;
@@ -94,7 +94,8 @@ async fn an_error_of_the_cluster_is_on_the_page_with_what_to_do() {
                       clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}";
     let file = write(folder.path(), "kubeconfig", kubeconfig);
     while_served(&["--kubeconfig", file.to_str().unwrap()], async |address| {
-        let response = ask(&address, "/", &cookie(&address).await).await;
+        let (cookie, page) = cookie(&address).await;
+        let response = ask(&address, &page, &cookie).await;
         assert!(response.starts_with("HTTP/1.1 200"), "{response}");
         assert!(response.contains(r#""failure":{"message":""#), "{response}");
     })
@@ -132,6 +133,53 @@ fn browse(address: &str, folder: &Path) {
     assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
     let own = address.split("/?").next().unwrap();
     assert!(browser.requests.iter().all(|url| url.starts_with(own)), "{:?}", browser.requests);
+}
+
+#[tokio::test]
+async fn a_browser_gives_no_secret_to_another_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "all.yaml", OBJECTS);
+    while_served(&["-f", file.to_str().unwrap()], async |address| {
+        let asked = tokio::task::spawn_blocking(move || asked_at_another_port(&address)).await.unwrap();
+        for request in &asked {
+            assert!(!request.to_lowercase().contains("\ncookie:"), "{request}");
+            assert!(!request.contains("referer"), "{request}");
+        }
+    })
+    .await;
+}
+
+/// Opens the page, and then another port of the host. Returns the requests that came there.
+fn asked_at_another_port(address: &str) -> Vec<String> {
+    let Some(mut browser) = Chromium::start() else { return Vec::new() };
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let (sender, requests) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in other.incoming().map_while(Result::ok) {
+            let mut request = [0; 8192];
+            let read = std::io::Read::read(&mut stream, &mut request).unwrap_or_default();
+            let _ = sender.send(String::from_utf8_lossy(&request[..read]).into_owned());
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nother";
+            let _ = std::io::Write::write_all(&mut stream, answer);
+        }
+    });
+    browser.open(address);
+    browser.until("document.querySelector('#panel').innerText.includes('2 objects')");
+    for path in ["/", "/?token=0", "/00000000000000000000000000000000"] {
+        browser.open(&format!("http://127.0.0.1:{port}{path}"));
+        browser.until("document.body.innerText === 'other'");
+        // What the other port's page asks of the first one.
+        let host = address.split("/?").next().unwrap();
+        let from_there = "{credentials: 'include', mode: 'no-cors'}";
+        let answer = browser.evaluate(&format!("fetch('{host}/', {from_there}).then(() => 'got', () => 'refused')"));
+        assert_eq!(answer, "refused");
+        // The browser logs the refusal.
+        browser.errors.clear();
+    }
+    let asked: Vec<_> = requests.try_iter().collect();
+    assert!(asked.len() >= 3, "{asked:?}");
+    asked
 }
 
 #[tokio::test]

@@ -19,6 +19,9 @@ pub(super) struct Access {
     token_for_once: Mutex<Option<String>>,
     /// Token of the cookie, which no address ever has.
     session: String,
+    /// Path of the page. Cookies know no ports: a browser sends this one to whatever port is asked for this path, and
+    /// nobody else can name the path.
+    path: String,
     port: u16,
 }
 
@@ -26,8 +29,11 @@ pub(super) struct Access {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Page,
-    /// The address had the token: the browser gets a cookie, and an address without.
-    SetCookie(String),
+    /// The address had the token: the browser gets a cookie, and the path that the cookie is for.
+    SetCookie {
+        cookie: String,
+        path: String,
+    },
     Refused(StatusCode, &'static str),
 }
 
@@ -40,6 +46,7 @@ impl Access {
             token: secret(&random).map_err(failed)?,
             token_for_once: Mutex::new(Some(secret(&random).map_err(failed)?)),
             session: secret(&random).map_err(failed)?,
+            path: format!("/{}", secret(&random).map_err(failed)?),
             port,
         })
     }
@@ -67,13 +74,14 @@ impl Access {
         if request.method() != Method::GET {
             return Verdict::Refused(StatusCode::METHOD_NOT_ALLOWED, "this page is read-only: GET it\n");
         }
-        if request.uri().path() != "/" {
-            return Verdict::Refused(StatusCode::NOT_FOUND, "there is one page, at /\n");
+        if request.uri().path() != "/" && !self.is_equal(request.uri().path(), &self.path) {
+            return Verdict::Refused(StatusCode::NOT_FOUND, "there is one page: open the printed address\n");
         }
         if let Some(token) = token_of(request.uri()) {
             if self.takes(&token) {
-                let Self { port, session, .. } = self;
-                return Verdict::SetCookie(format!("depguard-{port}={session}; Path=/; HttpOnly; SameSite=Strict"));
+                let Self { port, session, path, .. } = self;
+                let cookie = format!("depguard-{port}={session}; Path={path}; HttpOnly; SameSite=Strict");
+                return Verdict::SetCookie { cookie, path: path.clone() };
             }
         } else if self.has_session(headers) {
             return Verdict::Page;
@@ -156,7 +164,7 @@ mod tests {
     fn refused(verdict: &Verdict) -> Option<u16> {
         match verdict {
             Verdict::Refused(status, _) => Some(status.as_u16()),
-            Verdict::Page | Verdict::SetCookie(_) => None,
+            Verdict::Page | Verdict::SetCookie { .. } => None,
         }
     }
 
@@ -201,11 +209,17 @@ mod tests {
         };
         let none = ("accept", "text/html");
         let path = |address: &str| address.strip_prefix("http://127.0.0.1:4711").unwrap().to_owned();
-        let Verdict::SetCookie(cookie) = ask(&path(&access.address()), none) else { panic!("no cookie") };
-        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        let Verdict::SetCookie { cookie, path: page } = ask(&path(&access.address()), none) else {
+            panic!("no cookie")
+        };
+        assert!(cookie.ends_with(&format!("; Path={page}; HttpOnly; SameSite=Strict")), "{cookie}");
+        assert_eq!(page.len(), 33, "whoever could guess the path would get the cookie at another port");
+        for shown in [&access.token, access.token_for_once.lock().unwrap().as_ref().unwrap(), &access.session] {
+            assert!(!page.contains(shown), "the path is another secret: {page}");
+        }
         assert!(!cookie.contains(&access.token), "the cookie is another secret: {cookie}");
         let (cookie, _) = cookie.split_once(';').unwrap();
-        assert_eq!(ask("/", ("cookie", cookie)), Verdict::Page);
+        assert_eq!(ask(&page, ("cookie", cookie)), Verdict::Page);
         assert_eq!(ask("/", ("authorization", &format!("Bearer {}", access.token))), Verdict::Page);
         assert_eq!(access.token.len(), 32);
 
@@ -218,8 +232,9 @@ mod tests {
             // The session is no token, and a wrong token is not made good by a cookie.
             (format!("/?token={}", access.session), none),
             ("/?token=0".to_owned(), ("cookie", cookie)),
-            ("/".to_owned(), ("cookie", "depguard-4711=")),
-            ("/".to_owned(), ("cookie", &format!("depguard-4711={}", other.session))),
+            (page.clone(), none),
+            (page.clone(), ("cookie", "depguard-4711=")),
+            (page.clone(), ("cookie", &format!("depguard-4711={}", other.session))),
             ("/".to_owned(), ("authorization", "Bearer 0")),
         ] {
             assert_eq!(refused(&ask(&path, header)), Some(401), "{path} {header:?}");
@@ -231,7 +246,7 @@ mod tests {
         let access = Access::new(PORT).unwrap();
         let path = access.address_for_once().strip_prefix("http://127.0.0.1:4711").unwrap().to_owned();
         let ask = || access.judge(&request("GET", &path, &[("host", "127.0.0.1:4711")]));
-        assert!(matches!(ask(), Verdict::SetCookie(_)));
+        assert!(matches!(ask(), Verdict::SetCookie { .. }));
         assert_eq!(refused(&ask()), Some(401));
     }
 }

@@ -80,11 +80,12 @@ async fn respond<B>(
 ) -> Response<Full<Bytes>> {
     match access.judge(request) {
         Verdict::Refused(status, why) => response(status, "text/plain; charset=utf-8", why.into()),
-        Verdict::SetCookie(cookie) => {
+        Verdict::SetCookie { cookie, path } => {
             let mut response = response(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", Bytes::new());
-            response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
-            if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-                response.headers_mut().insert(SET_COOKIE, cookie);
+            for (name, value) in [(LOCATION, path), (SET_COOKIE, cookie)] {
+                if let Ok(value) = HeaderValue::from_str(&value) {
+                    response.headers_mut().insert(name, value);
+                }
             }
             response
         }
