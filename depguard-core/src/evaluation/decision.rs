@@ -127,6 +127,12 @@ impl Decision {
         self
     }
 
+    /// Returns the decision of a review that left these marks in the interlock.
+    pub fn with_marks(mut self, marks: BTreeMap<String, usize>) -> Self {
+        self.diagnostics.marks = marks;
+        self
+    }
+
     /// Returns the verdict with its reason.
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
@@ -350,6 +356,8 @@ mod tests {
             overridden_by: Some("bob".to_owned()),
             misfits: 1,
             lookups: Vec::new(),
+            // They stand in the log only.
+            marks: [("bucket-0-of-1".to_owned(), 1)].into(),
         };
         let decision = Decision::new(Verdict::Allowed(AllowReason::Warned), diagnostics);
         let review: Value = serde_json::from_slice(&decision.to_review("1")).unwrap();

@@ -72,6 +72,11 @@ impl Note {
         matches!(self.content, Content::Flag(..) | Content::Intents(..))
     }
 
+    /// Returns the number of marks that the note records.
+    pub fn marks(&self) -> usize {
+        if self.has_marks() { self.targets().len() } else { 0 }
+    }
+
     /// Returns true if the note leaves a wait.
     pub fn is_wait(&self) -> bool {
         matches!(self.content, Content::Wait(..))

@@ -39,20 +39,23 @@ pub(crate) fn decision(review: &Review<'_>, decision: &Decision) {
     let cluster = cluster.map(LogicalCluster::as_str);
     let dry_run = review.dry_run();
     let decided = decision.label();
-    let (noted, misfits, plan) =
-        (noted(decision.diagnostics()), decision.diagnostics().misfits, plan(decision.diagnostics()));
+    let diagnostics = decision.diagnostics();
+    let (noted, misfits, plan, marks) =
+        (noted(diagnostics), diagnostics.misfits, plan(diagnostics), marks(diagnostics));
     match decision.verdict() {
         Verdict::Allowed(AllowReason::Overridden) => {
             let what = "allowed by an override; the object may still be referenced";
-            tracing::warn!(cluster, namespace, name, kind, requester, dry_run, decided, "{what}");
+            tracing::warn!(cluster, namespace, name, kind, requester, dry_run, decided, marks, "{what}");
         }
         Verdict::Allowed(_) if noted.is_some() => {
             tracing::info!(
-                cluster, namespace, name, kind, requester, dry_run, decided, plan, noted, misfits, "allowed"
+                cluster, namespace, name, kind, requester, dry_run, decided, plan, noted, misfits, marks, "allowed"
             );
         }
         Verdict::Allowed(_) => {
-            tracing::debug!(cluster, namespace, name, kind, requester, dry_run, decided, plan, misfits, "allowed");
+            tracing::debug!(
+                cluster, namespace, name, kind, requester, dry_run, decided, plan, misfits, marks, "allowed"
+            );
         }
         Verdict::Denied(denial) => {
             let (blockers, rules) = blocked_by(denial);
@@ -112,6 +115,12 @@ fn plan(diagnostics: &Diagnostics) -> Option<String> {
     let planned = diagnostics.lookups.iter();
     let each = planned.map(|planned| format!("{}={}", planned.dependents.gvr.resource, planned.strategy.as_str()));
     (!diagnostics.lookups.is_empty()).then(|| each.collect::<Vec<_>>().join(","))
+}
+
+/// Returns the registers in which the review left marks, with the number: `bucket-7-of-16=2`.
+fn marks(diagnostics: &Diagnostics) -> Option<String> {
+    let each = diagnostics.marks.iter().map(|(register, number)| format!("{register}={number}"));
+    (!diagnostics.marks.is_empty()).then(|| each.collect::<Vec<_>>().join(","))
 }
 
 /// Returns everything that is said besides the verdict: warnings, audit records, and what could not be found out.

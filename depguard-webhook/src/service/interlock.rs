@@ -8,7 +8,7 @@
 //! Each review has the time that its API server gives it. A review whose time is over, or whose connection is gone, is
 //! not allowed any more; its marks are then taken down in the background.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,8 +69,11 @@ struct Marked<'a, P: ApiReader> {
     writer: &'a Arc<dyn Writer>,
     reads: &'a Reads<P>,
     nonce: Nonce,
-    registers: BTreeSet<RegisterName>,
+    registers: Registers,
 }
+
+/// Registers with marks of one review, each with the number of marks.
+type Registers = BTreeMap<RegisterName, usize>;
 
 impl Interlock {
     pub(crate) fn new(buckets: Buckets, writer: impl Writer) -> Self {
@@ -187,7 +190,7 @@ impl<P: ApiReader> Interlocking<'_, P> {
         part: InterlockedReferences,
         since: Option<String>,
         nonce: Nonce,
-        registers: BTreeSet<RegisterName>,
+        registers: Registers,
     ) {
         let Ok(place) = Arc::clone(&self.interlock.followed).try_acquire_owned() else { return };
         let (marks, writer) = (self.reads.registers.clone(), Arc::clone(&self.interlock.writer));
@@ -201,9 +204,9 @@ impl<P: ApiReader> Interlocking<'_, P> {
             };
             if is_over {
                 let removal = Note::take_down(nonce);
-                registers.iter().for_each(|name| marks.record_with_next(None, *name, removal.clone()));
+                registers.keys().for_each(|name| marks.record_with_next(None, *name, removal.clone()));
                 let _ = timeout(SHARING, tasks.stopping()).await;
-                let left = registers.iter().filter(|name| marks.take_back(None, **name, &removal));
+                let left = registers.keys().filter(|name| marks.take_back(None, **name, &removal));
                 finish(left.map(|name| marks.record(&writer, None, *name, removal.clone()))).await;
             }
             drop(place);
@@ -278,18 +281,22 @@ impl<P: ApiReader> Interlocking<'_, P> {
         verdict: Option<&Verdict>,
         decision: Option<Decision>,
         marked: Marked<'_, P>,
-    ) -> (Decision, BTreeSet<RegisterName>) {
+    ) -> (Decision, Registers) {
         let too_late = Refusal::Unknown(too_late());
         match (verdict, decision) {
-            (Some(Verdict::Allowed), Some(decision)) => (decision, marked.keep()),
-            (_, Some(decision)) if !decision.allowed() => (decision, BTreeSet::new()),
+            (Some(Verdict::Allowed), Some(decision)) => {
+                let kept = marked.keep();
+                let marks = kept.iter().map(|(register, number)| (register.to_string(), *number));
+                (decision.with_marks(marks.collect()), kept)
+            }
+            (_, Some(decision)) if !decision.allowed() => (decision, Registers::new()),
             (verdict, _) => {
                 let refusal = match verdict {
                     Some(Verdict::Refused(refusal)) => refusal,
                     Some(Verdict::Allowed) | None => &too_late,
                 };
                 self.counters().refused(side, refusal);
-                (refused(refusal), BTreeSet::new())
+                (refused(refusal), Registers::new())
             }
         }
     }
@@ -309,7 +316,7 @@ impl<P: ApiReader> Interlocking<'_, P> {
     }
 
     fn marked(&self, nonce: Nonce) -> Marked<'_, P> {
-        Marked { writer: &self.interlock.writer, reads: self.reads, nonce, registers: BTreeSet::new() }
+        Marked { writer: &self.interlock.writer, reads: self.reads, nonce, registers: Registers::new() }
     }
 
     fn counters(&self) -> &InterlockCounters {
@@ -320,16 +327,16 @@ impl<P: ApiReader> Interlocking<'_, P> {
 impl<P: ApiReader> Marked<'_, P> {
     /// Records a note. `None`: the time is over, or the write was lost, so that nobody knows if the note is recorded.
     async fn record(&mut self, register: RegisterName, note: Note, deadline: Instant) -> Option<Outcome> {
-        let (has_marks, is_removal) = (note.has_marks(), note == Note::take_down(self.nonce));
-        if has_marks {
+        let (marks, is_removal) = (note.marks(), note == Note::take_down(self.nonce));
+        if marks > 0 {
             // From here on the mark may be there.
-            self.registers.insert(register);
+            self.registers.insert(register, marks);
         }
         let recorded = timeout_at(deadline, self.reads.registers.record(self.writer, None, register, note)).await;
         let outcome = recorded.ok().flatten()?;
         let is_absent = match &outcome {
             Outcome::Recorded => is_removal,
-            Outcome::Opposed(_) | Outcome::Failed(_) => has_marks,
+            Outcome::Opposed(_) | Outcome::Failed(_) => marks > 0,
             Outcome::Unknown(_) => false,
         };
         if is_absent {
@@ -339,7 +346,7 @@ impl<P: ApiReader> Marked<'_, P> {
     }
 
     /// Keeps the marks, because the review is allowed, and returns their registers.
-    fn keep(mut self) -> BTreeSet<RegisterName> {
+    fn keep(mut self) -> Registers {
         std::mem::take(&mut self.registers)
     }
 }
@@ -352,7 +359,7 @@ impl<P: ApiReader> Drop for Marked<'_, P> {
         counters(self.reads).abandoned();
         let take_down =
             |register| self.reads.registers.record(self.writer, None, register, Note::take_down(self.nonce));
-        let removals: Vec<_> = std::mem::take(&mut self.registers).into_iter().map(take_down).collect();
+        let removals: Vec<_> = std::mem::take(&mut self.registers).into_keys().map(take_down).collect();
         self.reads.tasks.try_spawn(finish(removals));
     }
 }

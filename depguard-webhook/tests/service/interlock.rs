@@ -6,6 +6,8 @@ use depguard_core::OverridePolicy;
 use depguard_core::interlock::{Buckets, Register, RegisterKey};
 use depguard_core::probe::{Loaded, LoadedRulesRequest};
 use depguard_core::rule::RuleKey;
+use depguard_kcp::cli::{LogFormat, to_writer};
+use depguard_testbed::LogBuffer;
 use depguard_webhook::{Fetched, ReviewService};
 use futures::future::join_all;
 use http_body_util::BodyExt;
@@ -107,6 +109,32 @@ fn sent(cluster: &Cluster) -> Vec<String> {
         format!("{verb} {}", path.split('?').next().unwrap().rsplit('/').next().unwrap())
     };
     cluster.sent().into_iter().map(short).collect()
+}
+
+/// Nothing else shows afterwards who held others' requests up.
+#[tokio::test]
+async fn an_allowed_review_that_left_a_mark_is_found_in_the_log() {
+    let log = LogBuffer::default();
+    let _guard = to_writer(LogFormat::Json, "debug", log.writer());
+    let referring = cluster();
+    allowed(&refer(&referring, &creation("m")).await);
+    let deleting = cluster();
+    allowed(&delete(&deleting).await);
+    // A dry run leaves none.
+    let mut dry = creation("m");
+    dry["request"]["dryRun"] = true.into();
+    allowed(&refer(&cluster(), &dry).await);
+    assert_eq!((marks(&referring), marks(&deleting)), ((0, 2), (1, 0)));
+    let lines: Vec<Value> = log.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let allowed = lines.iter().filter(|line| line["message"] == "allowed");
+    let said = |line: &Value| ["level", "name", "kind", "requester", "marks"].map(|field| line[field].clone());
+    let line = |name, kind, marks: Value| [json!("DEBUG"), json!(name), json!(kind), json!("alice"), marks];
+    let expected = [
+        line("m1", "virtualmachines.compute.example.com", json!("bucket-0-of-1=2")),
+        line("a", "vpcs.network.example.com", json!("bucket-0-of-1=1")),
+        line("m1", "virtualmachines.compute.example.com", Value::Null),
+    ];
+    assert_eq!(allowed.map(said).collect::<Vec<_>>(), expected);
 }
 
 const LIST_NAME: &str = "GET virtualmachines";

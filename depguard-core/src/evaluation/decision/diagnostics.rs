@@ -32,6 +32,8 @@ pub struct Diagnostics {
     pub misfits: usize,
     /// The strategies for finding the dependents.
     pub lookups: Vec<LookupPlan>,
+    /// Number of marks that the review left in the interlock, by the name of their register.
+    pub marks: BTreeMap<String, usize>,
 }
 
 impl Diagnostics {
