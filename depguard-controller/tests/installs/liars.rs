@@ -48,7 +48,7 @@ async fn where_nobody_may_look_all_that_claim_the_path_are_installed_and_the_tru
     let bed = Bed::kcp_bound().await;
     bed.lie().await;
     bed.rule("vm", &["vpcs"]).await;
-    for path in ["/workspaces/network", "/clusters/root:network/apis/core.kcp.io"] {
+    for path in ["/workspaces/network", "/logicalclusters/cluster"] {
         bed.testbed.faults().inject(Fault::Forbidden, When::always().path(path));
     }
     let controller = bed.controller().await;

@@ -56,7 +56,7 @@ impl WorkspaceLookups {
         let due: Vec<_> = due.map(|(path, claimants)| (path.clone(), claimants.clone())).collect();
         let lookups = stream::iter(due).map(|(path, claimants)| async move {
             let at = Instant::now();
-            let lookup = connection.look_up(&path).await;
+            let lookup = connection.look_up_claim(&path, &claimants).await;
             (path, Known { claimants, lookup, again: false, at })
         });
         let mut lookups = Box::pin(lookups.buffer_unordered(MAX_CONCURRENT_LOOKUPS).take_until(sleep(PATIENCE)));

@@ -1,5 +1,6 @@
 //! Logical clusters that workspace paths stand for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use depguard_core::{LogicalCluster, WorkspacePath};
@@ -15,6 +16,8 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Root of all workspaces, which has no parent.
 const ROOT: &str = "root";
+/// Maximum number of claimants of one path that are looked into.
+const MAX_CLAIMANTS: usize = 8;
 
 /// Workspaces that bound depguard's export, and the paths that they claim, from depguard's own APIBindings. An
 /// APIBinding that is being deleted still counts.
@@ -39,13 +42,21 @@ pub enum WorkspaceLookup {
         /// Phase of the workspace: `Ready`, or an earlier one.
         phase: String,
     },
-    /// The workspace does not exist, or its parent does not.
+    /// The workspace does not exist, or its parent does not, or it is none of those that claim the path.
     NotFound,
     /// The look-up failed.
     Unknown {
         /// Request that was refused or failed.
         why: String,
     },
+}
+
+/// Look-up inside a workspace that found nothing.
+enum NoLookup {
+    /// The account may not look, or there is no such workspace.
+    Denied,
+    /// The look-up failed.
+    Failed,
 }
 
 impl BoundWorkspaces {
@@ -77,16 +88,51 @@ impl BoundWorkspaces {
 
 impl Connection {
     /// Looks up the Workspace object of `path` in its parent. If that can't be read, asks which logical cluster kcp
-    /// itself finds at `path`. This second way needs a right in that workspace, so it never proves that a workspace is
-    /// missing.
+    /// itself finds at `path`. This second way needs a right in that workspace, so by itself it never proves that a
+    /// workspace is missing.
     pub async fn look_up(&self, path: &WorkspacePath) -> WorkspaceLookup {
-        match self.look_into_parent(path).await {
-            WorkspaceLookup::Unknown { why } => match self.look_inside(path).await {
-                found @ WorkspaceLookup::Found { .. } => found,
-                _ => WorkspaceLookup::Unknown { why },
-            },
-            found => found,
+        self.look_up_claim(path, &BTreeSet::new()).await
+    }
+
+    /// Looks up a path that these logical clusters claim. If `path` is denied, but each claimant can be read by its id,
+    /// `path` leads to none of them.
+    pub(crate) async fn look_up_claim(
+        &self,
+        path: &WorkspacePath,
+        claimants: &BTreeSet<LogicalCluster>,
+    ) -> WorkspaceLookup {
+        let why = match self.look_into_parent(path).await {
+            WorkspaceLookup::Unknown { why } => why,
+            found => return found,
+        };
+        match self.look_inside(path.as_str()).await {
+            Ok(found @ WorkspaceLookup::Found { .. }) => found,
+            Err(NoLookup::Denied) if self.is_denied_to(path, claimants).await => WorkspaceLookup::NotFound,
+            _ => WorkspaceLookup::Unknown { why },
         }
+    }
+
+    /// Returns true if a path that was denied leads to none of its claimants. A missing right would deny them by id, too.
+    /// A shard that is away would not answer for the nearest workspace above the path, which knows what is below it.
+    async fn is_denied_to(&self, path: &WorkspacePath, claimants: &BTreeSet<LogicalCluster>) -> bool {
+        if claimants.is_empty() || claimants.len() > MAX_CLAIMANTS {
+            return false;
+        }
+        for claimant in claimants {
+            match self.look_inside(claimant.as_str()).await {
+                Ok(WorkspaceLookup::Found { cluster, .. }) if cluster == *claimant => {}
+                _ => return false,
+            }
+        }
+        let mut below = path.as_str();
+        while let Some((above, _)) = below.rsplit_once(':') {
+            match self.look_inside(above).await {
+                Ok(found) => return matches!(found, WorkspaceLookup::Found { .. }),
+                Err(NoLookup::Denied) => below = above,
+                Err(NoLookup::Failed) => return false,
+            }
+        }
+        false
     }
 
     async fn look_into_parent(&self, path: &WorkspacePath) -> WorkspaceLookup {
@@ -115,12 +161,17 @@ impl Connection {
 
     /// Reads the logical cluster's own object. kcp sets its `kcp.io/cluster` from the storage key, which is the logical
     /// cluster.
-    async fn look_inside(&self, path: &WorkspacePath) -> WorkspaceLookup {
-        let inside = self.workspace(path).within(LOOKUP_TIMEOUT);
-        match inside.get_json("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").await {
-            Ok(itself) => WorkspaceLookup::from_object(path, &itself, "/metadata/annotations/kcp.io~1cluster"),
-            Err(error) => WorkspaceLookup::Unknown { why: error.to_string() },
-        }
+    async fn look_inside(&self, path_or_id: &str) -> Result<WorkspaceLookup, NoLookup> {
+        let path = WorkspacePath::parse(path_or_id).map_err(|_| NoLookup::Failed)?;
+        let inside = self.workspace(&path).within(LOOKUP_TIMEOUT);
+        let itself = inside.get_json("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster").await;
+        let itself = itself.map_err(|error| match error.status() {
+            Some(403) => NoLookup::Denied,
+            // A shard without a front-proxy names the path that it doesn't know.
+            _ if error.is_missing(path_or_id) => NoLookup::Denied,
+            _ => NoLookup::Failed,
+        })?;
+        Ok(WorkspaceLookup::from_object(&path, &itself, "/metadata/annotations/kcp.io~1cluster"))
     }
 }
 

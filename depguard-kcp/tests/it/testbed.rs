@@ -241,11 +241,57 @@ async fn a_workspace_that_lies_about_its_path_is_found_out_unless_nobody_may_loo
     let mut inside = WorkspaceLookups::default();
     inside.refresh(&connection, &both).await;
     assert_eq!(inside.confirmed(&both).cluster(&network), Some(&cluster), "by what is found at the path");
-    testbed.faults().inject(Fault::Forbidden, When::always().path("/clusters/root:network/apis/core.kcp.io"));
+    // A missing right denies the workspace by its path and by its id.
+    testbed.faults().inject(Fault::Forbidden, When::always().path("/logicalclusters/cluster"));
     let mut blind = WorkspaceLookups::default();
     blind.refresh(&connection, &both).await;
     assert!(matches!(blind.get(&network), Some(WorkspaceLookup::Unknown { why }) if why.contains("403")));
     assert_eq!(blind.confirmed(&both).cluster(&network), None);
+    testbed.stop().await;
+}
+
+/// The front-proxy answers for a path that it doesn't know as a shard answers for a missing right.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_is_denied_leads_to_nobody_who_can_be_read_by_id() {
+    let testbed = Testbed::start(Options::kcp().shards(["one", "two"])).await.unwrap();
+    let connection = connect(&testbed, "root", "admin", ControlPlane::Kcp).await;
+    for (parent, name) in [("root", "liar"), ("root", "team")] {
+        make_workspace(&connection, parent, name).await;
+    }
+    let WorkspaceLookup::Found { cluster: liar, .. } = connection.look_up(&path("root:liar")).await else { panic!() };
+    // The account may not read Workspaces.
+    testbed.faults().inject(Fault::Forbidden, When::always().path("/apis/tenancy.kcp.io"));
+    let look_up = async |claimed: &str, by: &[&str]| {
+        let by = by.iter().map(|id| LogicalCluster::parse(id).unwrap()).collect();
+        let claims = [(path(claimed), by)].into();
+        let mut lookups = WorkspaceLookups::default();
+        lookups.refresh(&connection, &claims).await;
+        lookups.get(&path(claimed)).cloned().unwrap()
+    };
+    let is_unknown = |lookup| matches!(lookup, WorkspaceLookup::Unknown { .. });
+    let one = [liar.as_str()];
+    assert_eq!(look_up("root:team:evil", &one).await, WorkspaceLookup::NotFound);
+    assert_eq!(look_up("root:nowhere:evil", &one).await, WorkspaceLookup::NotFound, "nor is its parent known");
+    assert!(is_unknown(look_up("root:team:evil", &[]).await), "nobody shows what the account may read");
+    assert!(is_unknown(look_up("root:team:evil", &[&one[0], "2x3"]).await), "one of two can't be read");
+    for (fault, at) in [
+        // The account may not read the liar's workspace, so a true claim might be denied, too.
+        (Fault::Forbidden, format!("/clusters/{liar}/apis/core.kcp.io")),
+        // Whoever knows what is below is away, or nobody there was asked.
+        (Fault::InternalError, "/clusters/root:team/apis/core.kcp.io".to_owned()),
+        // The look-up failed.
+        (Fault::InternalError, "/clusters/root:team:evil/apis/core.kcp.io".to_owned()),
+        (Fault::NotFound, "/clusters/root:team:evil/apis/core.kcp.io".to_owned()),
+    ] {
+        let fault = testbed.faults().inject(fault, When::always().path(&at));
+        assert!(is_unknown(look_up("root:team:evil", &one).await), "{at}");
+        testbed.faults().clear(fault);
+    }
+    // Once the workspace is there, it is found.
+    testbed.faults().clear_all();
+    make_workspace(&connection, "root:team", "evil").await;
+    testbed.faults().inject(Fault::Forbidden, When::always().path("/apis/tenancy.kcp.io"));
+    assert!(matches!(look_up("root:team:evil", &one).await, WorkspaceLookup::Found { cluster, .. } if cluster != liar));
     testbed.stop().await;
 }
 

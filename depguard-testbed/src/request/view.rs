@@ -71,6 +71,10 @@ pub(crate) fn enter(world: &World, user: &User, shard: Option<usize>, door: &Doo
                 Err(ApiError::denied_path(&user.name, path, "access denied"))
             }
             Some(cluster) => Ok(View::Cluster(cluster)),
+            // The front-proxy leads to a shard only what it knows.
+            None if shard.is_none() && world.shards.of_front_proxy().is_some() => {
+                Err(ApiError::denied_path(&user.name, path, "workspace access not permitted"))
+            }
             None if name.contains(':') => Err(ApiError::not_found("tenancy.kcp.io", "workspaces", name)),
             // Users who may do everything see an unknown id as an empty workspace.
             None if user.is_master() => Ok(View::Cluster(name.clone())),

@@ -377,9 +377,9 @@ impl Scene {
         self.hide_workspace("network");
     }
 
-    /// Forbids everybody to look up the workspace `root:<name>`.
+    /// Forbids everybody to look up the workspace `root:<name>`, and to look into any workspace.
     pub(crate) fn hide_workspace(&self, name: &str) -> [FaultId; 2] {
-        [format!("/workspaces/{name}"), format!("/clusters/root:{name}/apis/core.kcp.io")]
+        [format!("/workspaces/{name}"), "/logicalclusters/cluster".to_owned()]
             .map(|path| self.testbed.faults().inject(Fault::Forbidden, When::always().path(&path)))
     }
 

@@ -248,6 +248,11 @@ fn main() {
         Scenario::new("a rule counts only where the targets' provider accepts it", rule_grants::accepted)
             .on_kcp()
             .alone(),
+        Scenario::new("a path that nobody has below an accepted pattern bears nothing", rule_grants::below_a_pattern)
+            .on_kcp()
+            .alone()
+            .on_shards_too()
+            .lasting(8),
         Scenario::new("a claim that is not accepted shows in the status", installation::claim_not_accepted)
             .on_kcp()
             .alone(),
