@@ -9,6 +9,7 @@ use std::{fs, io};
 use clap::{Args, Parser, Subcommand};
 use depguard_core::model::Namespace;
 use depguard_core::{ControlPlane, LogicalCluster};
+use depguard_kcp::PathPeriod;
 use depguard_kcp::cli::{AllowanceArgs, Common, ControlPlaneArg, FeatureArgs, asked_to_stop};
 
 use crate::config::{Config, INTERLOCK_WAIT};
@@ -234,6 +235,7 @@ impl Run {
             base_host: self.common.kcp_base_host,
             probe_addr: self.common.health_probe_bind_address.0,
             path_key: self.path_key_file,
+            path_period: PathPeriod::LENGTH,
             read_through: self.read_through,
             enable: self.features.into_features(),
             interlock_wait,

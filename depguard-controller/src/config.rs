@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use depguard_core::locks::CLEAN_AFTER;
 use depguard_core::{ControlPlane, ExportName};
-use depguard_kcp::{Allowance, Features, ReadThrough, Snapshot};
+use depguard_kcp::{Allowance, Features, PathPeriod, ReadThrough, Snapshot};
 
 use crate::model::names::{LEASE, NAMESPACE};
 use crate::model::vital_kind::VitalKind;
@@ -46,6 +46,9 @@ pub struct Config {
     pub ca_bundle_path: Option<PathBuf>,
     /// File with the key that signs the webhook's paths, read again when it changes. Left out: paths are not signed.
     pub path_key: Option<PathBuf>,
+    /// Time for which one key signs paths with a generation of reference registers; the same as the webhook's.
+    #[doc(hidden)]
+    pub path_period: Duration,
     /// Features that are switched on beside rules, the same as the webhook's own flags.
     pub enable: Features,
     /// True if somebody else makes the ClusterRoles that give the controller its rights to owned objects.
@@ -105,6 +108,7 @@ impl Config {
             webhook,
             ca_bundle_path: None,
             path_key: None,
+            path_period: PathPeriod::LENGTH,
             enable: Features::default(),
             precreated_roles: false,
             vital_lock_kinds: BTreeSet::new(),
@@ -139,6 +143,7 @@ impl Config {
         webhook: WebhookTarget,
         ca_bundle_path: Option<PathBuf>,
         path_key: Option<PathBuf>,
+        path_period: Duration,
         enable: Features,
         precreated_roles: bool,
         vital_lock_kinds: BTreeSet<VitalKind>,

@@ -125,6 +125,8 @@ impl Controller {
             interlock,
             change: GenerationChange::default(),
             promise_due: None,
+            path_period: config.path_period,
+            renewal: None,
             probe_address: config.webhook_probe_address,
             identity: config.webhook_client_cert_dir,
             context: context.clone(),

@@ -29,7 +29,14 @@ pub(crate) fn client_configs() -> ClientConfigs {
 /// Returns the same clients for every place.
 pub(crate) fn clients() -> Clients {
     let target = WebhookTarget::Url("https://webhook.example.com/validate".to_owned());
-    Clients { target, ca_bundle: Some(b"PEM".as_slice().into()), key: None, own_namespace: None, generation: None }
+    Clients {
+        target,
+        ca_bundle: Some(b"PEM".as_slice().into()),
+        key: None,
+        own_namespace: None,
+        generation: None,
+        generation_key: None,
+    }
 }
 
 pub(crate) fn desired_for(kinds: &[&str]) -> Value {

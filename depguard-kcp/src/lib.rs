@@ -75,14 +75,14 @@ pub use crate::process::file_watch::{FileError, Files, REREAD, WatchedFile};
 pub use crate::process::lazy_gauges::{Gauges, Series, register_watches};
 #[cfg(feature = "metrics")]
 pub use crate::process::metrics::Metrics;
-pub use crate::process::path_key::PathKey;
 #[cfg(feature = "metrics")]
 pub use crate::process::path_key::PathKeyError;
+pub use crate::process::path_key::{PathKey, PathPeriod};
 #[cfg(any(feature = "probes", feature = "metrics"))]
 pub use crate::process::plain_http::listen;
 #[cfg(feature = "probes")]
 pub use crate::process::probes::{Health, Probes};
-pub use crate::process::register_key::RegisterKeySecret;
+pub use crate::process::register_key::{RegisterKeySecret, StoredRegisterKey};
 #[cfg(feature = "metrics")]
 pub use crate::process::reload_metrics::{Reload, Reloads};
 pub use crate::tenancy::shard_hosts::ShardHosts;

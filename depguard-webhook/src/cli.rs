@@ -10,7 +10,7 @@ use clap::Parser;
 use depguard_core::model::{Namespace, parse_duration};
 use depguard_core::{ControlPlane, OverridePolicy};
 use depguard_kcp::cli::{AllowanceArgs, Common, FeatureArgs};
-use depguard_kcp::{ReadThrough, RegisterKeySecret, Snapshot};
+use depguard_kcp::{PathPeriod, ReadThrough, RegisterKeySecret, Snapshot};
 
 use crate::config::Config;
 
@@ -116,6 +116,7 @@ impl Cli {
             tls_cert_dir: self.tls_cert_dir,
             client_ca: self.client_ca,
             path_key: self.path_key_file,
+            path_period: PathPeriod::LENGTH,
             otlp_endpoint: self.otlp_endpoint,
             enable: self.features.into_features(),
             namespace: own.map_or(RegisterKeySecret::NAMESPACE.to_owned(), |own| own.to_string()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use depguard_core::{ControlPlane, ExportName, OverridePolicy};
-use depguard_kcp::{Allowance, Features, ReadThrough, RegisterKeySecret, Snapshot};
+use depguard_kcp::{Allowance, Features, PathPeriod, ReadThrough, RegisterKeySecret, Snapshot};
 
 /// Settings of a webhook. `Default` has the settings of the binary without flags.
 #[derive(Debug, Clone)]
@@ -50,6 +50,9 @@ pub struct Config {
     /// File with the key that must have signed the paths of requests, read again when it changes. Left out: any caller
     /// is answered.
     pub path_key: Option<PathBuf>,
+    /// Time for which one key signs paths with a generation of reference registers; the same as the controller's.
+    #[doc(hidden)]
+    pub path_period: Duration,
     /// Base URL of a collector of OpenTelemetry, as in `http://collector:4318`: traces of reviews are posted to
     /// `/v1/traces` below. Left out: there are no traces.
     pub otlp_endpoint: Option<String>,
@@ -83,6 +86,7 @@ impl Config {
         namespace: String,
         overrides: OverridePolicy,
         path_key: Option<PathBuf>,
+        path_period: Duration,
         otlp_endpoint: Option<String>,
         patience: Duration,
         shutdown_delay: Duration,
@@ -110,6 +114,7 @@ impl Default for Config {
             namespace: RegisterKeySecret::NAMESPACE.to_owned(),
             overrides: OverridePolicy::default(),
             path_key: None,
+            path_period: PathPeriod::LENGTH,
             otlp_endpoint: None,
             patience: Snapshot::PATIENCE,
             shutdown_delay: Duration::from_secs(5),

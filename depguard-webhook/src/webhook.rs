@@ -155,7 +155,8 @@ impl Webhook {
             service = service.telling_of_denials(FrontProxy::new(config.control_plane, connection.clone()));
         }
         if let Some(buckets) = config.enable.registers {
-            service = service.interlocking(buckets, OwnEndpoint::new(&connection));
+            let generations = Generations::new(buckets).proven_by(config.path_period, client_ca.is_some());
+            service = service.interlocking_by(generations, OwnEndpoint::new(&connection));
         }
         let generations = service.generations().cloned();
         if let Some(generations) = generations.clone() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use depguard_controller::{Controller, Uninstall, WebhookTarget, manifests};
 use depguard_core::{ControlPlane, ExportName};
-use depguard_kcp::Features;
+use depguard_kcp::{Features, PathPeriod};
 use depguard_testbed::lasting_port;
 use depguard_webhook::{ReadThrough, Webhook};
 use tempfile::TempDir;
@@ -33,6 +33,8 @@ pub struct Depguard {
     is_elected: bool,
     /// Time for which marks in reference registers are kept.
     interlock_wait: Duration,
+    /// Time for which one key signs paths with a generation of registers.
+    path_period: Duration,
     enable: Features,
     /// The hosts of shards that the webhook is given.
     shard_hosts: Vec<String>,
@@ -67,6 +69,7 @@ impl Depguard {
             resync,
             is_elected: false,
             interlock_wait: INTERLOCK_WAIT,
+            path_period: PathPeriod::LENGTH,
             enable,
             shard_hosts,
             controller: None,
@@ -88,6 +91,7 @@ impl Depguard {
             .metrics_addr(Some((Ipv4Addr::LOCALHOST, 0).into()))
             .ca_bundle_path(Some(self.file("ca.crt")))
             .path_key(Some(self.file("path-key")))
+            .path_period(self.path_period)
             .resync(self.resync)
             .enable(self.enable.clone())
             .vital_lock_kinds(["serviceaccounts/token".parse()?].into())
@@ -117,6 +121,11 @@ impl Depguard {
     /// Sets the time for which marks are kept, from the next start of the controller on.
     pub fn keep_marks_for(&mut self, wait: Duration) {
         self.interlock_wait = wait;
+    }
+
+    /// Sets the time for which one key signs paths, from the next start of the controller and of the webhook on.
+    pub fn sign_paths_for(&mut self, period: Duration) {
+        self.path_period = period;
     }
 
     /// Switches the interlock off, from the next start of the controller and of the webhook on.
@@ -175,6 +184,7 @@ impl Depguard {
             .metrics_addr(Some((Ipv4Addr::LOCALHOST, 0).into()))
             .tls_cert_dir(self.folder.path().to_owned())
             .path_key(Some(self.file("path-key")))
+            .path_period(self.path_period)
             .shard_hosts(self.shard_hosts.clone())
             .enable(self.enable.clone());
         self.webhook = Some(Webhook::start(config).await?);

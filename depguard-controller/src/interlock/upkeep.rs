@@ -115,7 +115,7 @@ impl RegisterUpkeep {
     /// Looks at the key, and at the registers of its generation once they may be made.
     async fn keyed_round(&mut self) {
         let found = match self.secret.read().await {
-            Ok(Some(key)) => Ok(key),
+            Ok(Some(stored)) => Ok(stored.key),
             Ok(None) => self.secret.create(self.key).await,
             Err(why) => Err(why),
         };

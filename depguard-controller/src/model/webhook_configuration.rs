@@ -7,6 +7,7 @@ use depguard_core::api::FailurePolicy;
 use depguard_core::interlock::Generation;
 use depguard_core::model::GroupResource;
 use depguard_core::probe::dispatch_canary;
+use depguard_kcp::PathKey;
 use serde_json::{Map, Value, json};
 
 use crate::model::names::RULES_CONFIGURATION;
@@ -220,9 +221,28 @@ pub(crate) fn is_installed(existing: &Value, desired: &Value) -> bool {
 }
 
 /// Returns true if the desired configuration is installed, or if a newer version of depguard wrote one that does the
-/// same.
+/// same. The signatures of paths with registers may differ: a webhook takes the former one for another period.
 pub(crate) fn is_in_force(existing: &Value, desired: &Value) -> bool {
+    let (existing, desired) = (&without_signatures(existing), &without_signatures(desired));
     is_installed(existing, desired) || (is_newer(existing) && covers(existing, desired))
+}
+
+/// Returns a configuration without the signatures of paths with registers, which are renewed.
+pub(crate) fn without_signatures(configuration: &Value) -> Value {
+    let mut configuration = configuration.clone();
+    let webhooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
+    for client in webhooks.into_iter().flatten().filter_map(|webhook| webhook.get_mut("clientConfig")) {
+        for at in ["/url", "/service/path"] {
+            if let Some(Value::String(path)) = client.pointer_mut(at)
+                && let Some((before, mac)) = path.rsplit_once('/')
+                && before.split('/').any(|segment| Generation::from_segment(segment).is_some())
+                && mac.len() == PathKey::MAC_LEN
+            {
+                path.truncate(before.len());
+            }
+        }
+    }
+    configuration
 }
 
 /// Returns true if a newer version of depguard wrote the configuration.

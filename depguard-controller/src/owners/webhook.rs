@@ -98,7 +98,8 @@ mod tests {
     #[test]
     fn deletions_of_both_kinds_are_asked_about_and_refused_where_nobody_answers() {
         let target = "depguard-system/depguard-webhook".parse().unwrap();
-        let clients = Clients { target, ca_bundle: None, key: None, own_namespace: None, generation: None };
+        let clients =
+            Clients { target, ca_bundle: None, key: None, own_namespace: None, generation: None, generation_key: None };
         let webhook = &desired(&clients)["webhooks"][0];
         assert_eq!(webhook["failurePolicy"], "Fail");
         assert_eq!(webhook["clientConfig"]["service"]["path"], "/owner");

@@ -42,7 +42,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Job {
     probe: Probe,
-    /// Hash of the probe: another probe has another hash.
+    /// Hash of the probe: another probe has another hash. A probe by which only signatures are renewed has the same, so
+    /// that what is known stays known.
     hash: u64,
 }
 
@@ -115,8 +116,8 @@ impl ProbeHandle {
     /// probes.
     pub(crate) async fn probe(&mut self, jobs: Jobs) -> ProbeResults {
         self.work.send_if_modified(|Work { jobs: known, .. }| {
-            let hash = |(key, job): (&ConfigurationKey, &Arc<Job>)| (key.clone(), job.hash);
-            let news = known.iter().map(hash).ne(jobs.iter().map(hash));
+            let id = |(key, job): (&ConfigurationKey, &Arc<Job>)| (key.clone(), job.hash, job.probe.desired.clone());
+            let news = known.iter().map(id).ne(jobs.iter().map(id));
             if news {
                 known.clone_from(&jobs);
             }
@@ -185,7 +186,8 @@ impl Prober {
 impl Job {
     pub(crate) fn new(probe: Probe) -> Self {
         let mut hasher = DefaultHasher::new();
-        (probe.desired.to_string(), probe.endpoint.url(), &probe.rules, &probe.own_namespace).hash(&mut hasher);
+        let desired = webhook_configuration::without_signatures(&probe.desired).to_string();
+        (desired, probe.endpoint.url(), &probe.rules, &probe.own_namespace).hash(&mut hasher);
         Self { probe, hash: hasher.finish() }
     }
 

@@ -219,9 +219,14 @@ pub(crate) fn interlocked(
                 || Finding::unknown(NOT_ASKED, "depguard has not asked the webhook yet if it records marks");
             return Some(problem.map_or_else(not_asked, |why| not_enforced(&why)));
         };
-        for LoadedRule { registers, .. } in loaded {
-            if *registers == view.buckets.number() {
-                continue;
+        for LoadedRule { registers, authenticated, .. } in loaded {
+            match (*registers == view.buckets.number(), authenticated) {
+                (true, true) => continue,
+                (true, false) => {
+                    let why = "a webhook records marks for whoever reaches it: update it, or start it with --client-ca";
+                    return Some(Finding::no("ReviewsNotAuthenticated", why));
+                }
+                (false, _) => {}
             }
             let expected = view.buckets.number();
             let why = match registers {

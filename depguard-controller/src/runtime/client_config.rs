@@ -32,6 +32,8 @@ pub(crate) struct Clients {
     pub(crate) own_namespace: Option<String>,
     /// Generation of the reference registers, which the paths for rules with `failurePolicy: Fail` name.
     pub(crate) generation: Option<Generation>,
+    /// Key that signs the paths with the generation.
+    pub(crate) generation_key: Option<PathKey>,
 }
 
 impl Clients {
@@ -74,7 +76,8 @@ impl Clients {
     /// Returns the end of a path: the generation, and the scope of the place with its signature.
     fn suffix(&self, place: &InstallPlace, generation: Option<Generation>) -> String {
         let segment = generation.map(|generation| format!("/{}", generation.to_segment())).unwrap_or_default();
-        match &self.key {
+        let of_generation = self.generation_key.as_ref().filter(|_| generation.is_some());
+        match of_generation.or(self.key.as_ref()) {
             Some(key) => key.suffix_after(&segment, place.as_ref()),
             None => segment,
         }
@@ -109,6 +112,7 @@ impl ClientConfigWatch {
             key: path_key.as_ref().map(|file| file.current().clone()),
             own_namespace: (config.control_plane == ControlPlane::Kubernetes).then(|| config.namespace.clone()),
             generation: None,
+            generation_key: None,
         });
         Ok((Self { ca_bundle, path_key, clients }, receiver))
     }
@@ -143,7 +147,14 @@ mod tests {
             ("https://host/validate", Some(&key), &*format!("https://host/lock{}", key.suffix(None))),
         ] {
             let target = WebhookTarget::Url(target.to_owned());
-            let clients = Clients { target, ca_bundle: None, key: key.cloned(), own_namespace: None, generation: None };
+            let clients = Clients {
+                target,
+                ca_bundle: None,
+                key: key.cloned(),
+                own_namespace: None,
+                generation: None,
+                generation_key: None,
+            };
             assert_eq!(clients.beside(&None, "/lock"), json!({"url": expected}));
         }
         let clients = Clients {
@@ -152,6 +163,7 @@ mod tests {
             key: None,
             own_namespace: None,
             generation: None,
+            generation_key: None,
         };
         assert_eq!(clients.beside(&None, "/lock/compat")["service"]["path"], "/lock/compat");
     }
@@ -165,6 +177,7 @@ mod tests {
             key: Some(key.clone()),
             own_namespace: None,
             generation: None,
+            generation_key: None,
         };
         let (one, other) = (Some(cluster("2x3fg5w1ik2mcnev")), Some(cluster("3y3fg5w1ik2mcnev")));
         for url in ["https://host/validate", "https://host/validate/"] {

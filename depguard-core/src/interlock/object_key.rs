@@ -142,6 +142,12 @@ impl Buckets {
         self.key.map(|(_, generation)| generation)
     }
 
+    /// Returns the secret that signs the paths of reviews in a period; `None` without a key. It tells nothing about the
+    /// key, or about another period's secret.
+    pub fn path_secret(self, period: u64) -> Option<[u8; 32]> {
+        self.key.map(|(key, _)| key.code(&[b"path", &period.to_be_bytes()]))
+    }
+
     /// Returns the register for the marks about a target.
     ///
     /// The identity is hashed, so a workspace that was made a moment ago needs no register of its own. The namespace is

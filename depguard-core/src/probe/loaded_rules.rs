@@ -55,6 +55,8 @@ pub struct LoadedRule {
     /// The number of reference registers by which the webhook interlocks the references of rules with the deletions of
     /// their targets; 0: the webhook only checks both.
     pub registers: u16,
+    /// True if the webhook takes reviews of this path's kind from API servers only.
+    pub authenticated: bool,
 }
 
 impl LoadedRule {
@@ -66,6 +68,11 @@ impl LoadedRule {
     /// Returns the rule, interlocked by this number of registers.
     pub fn interlocked_by(self, registers: u16) -> Self {
         Self { registers, ..self }
+    }
+
+    /// Returns the rule of a webhook that knows if an API server asks.
+    pub fn authenticated(self, authenticated: bool) -> Self {
+        Self { authenticated, ..self }
     }
 
     /// Returns the rule with this missing right.
@@ -149,14 +156,20 @@ impl LoadedRulesRequest {
 
     /// Returns the AdmissionReview with the answer of a webhook that decides by `rules`; `Err` holds the reason why
     /// it can't decide yet. `lacks` lists the rules for which the webhook lacks a right, each with that right.
-    /// `registers` is the number of reference registers by which the webhook interlocks, 0 if it doesn't.
-    pub fn answer(&self, rules: Result<&RuleSet, &str>, lacks: &BTreeMap<RuleKey, String>, registers: u16) -> Vec<u8> {
+    /// `replica` has what the webhook says of each rule.
+    pub fn answer(
+        &self,
+        rules: Result<&RuleSet, &str>,
+        lacks: &BTreeMap<RuleKey, String>,
+        replica: &LoadedRule,
+    ) -> Vec<u8> {
         let (annotation, text) = match rules {
             Ok(rules) => {
                 let loaded = self.rules.iter().filter_map(|key| {
                     let version = rules.version_of(key)?.clone();
                     let lacks = lacks.get(key).map(|lacks| lacks.chars().take(MAX_LACKS).collect());
-                    Some(json!(Entry::new(key, Some(LoadedRule { version, lacks, registers }))).to_string())
+                    let rule = LoadedRule { version, lacks, ..replica.clone() };
+                    Some(json!(Entry::new(key, Some(rule))).to_string())
                 });
                 let mut bytes = REST;
                 let loaded: Vec<_> = loaded
@@ -214,17 +227,21 @@ struct Entry {
     /// Left out by a webhook that doesn't interlock, or that is older than the interlock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     registers: Option<u16>,
+    /// Left out by a webhook that anybody may ask, or that doesn't know.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    authenticated: bool,
 }
 
 impl Entry {
     fn new(key: &RuleKey, loaded: Option<LoadedRule>) -> Self {
         let logical_cluster = key.cluster.as_ref().map(ToString::to_string);
         let entry = Self { logical_cluster, name: key.name.clone(), ..Self::default() };
-        let Some(LoadedRule { version: RuleVersion { uid, generation }, lacks, registers }) = loaded else {
+        let Some(LoadedRule { version: RuleVersion { uid, generation }, lacks, registers, authenticated }) = loaded
+        else {
             return entry;
         };
         let registers = Some(registers).filter(|registers| *registers > 0);
-        Self { generation: Some(generation), uid, lacks, registers, ..entry }
+        Self { generation: Some(generation), uid, lacks, registers, authenticated, ..entry }
     }
 
     fn rule(&self) -> LoadedRule {
@@ -232,6 +249,7 @@ impl Entry {
             version: RuleVersion { uid: self.uid.clone(), generation: self.generation.unwrap_or_default() },
             lacks: self.lacks.clone(),
             registers: self.registers.unwrap_or_default(),
+            authenticated: self.authenticated,
         }
     }
 
@@ -327,7 +345,7 @@ mod tests {
         let review = Review::parse(&bytes).unwrap();
         let read = LoadedRulesRequest::from_review(&review, &bytes).unwrap().unwrap();
         assert_eq!(read, *request);
-        request.read(&read.answer(rules, &BTreeMap::new(), 0)).unwrap()
+        request.read(&read.answer(rules, &BTreeMap::new(), &LoadedRule::default())).unwrap()
     }
 
     #[test]
@@ -346,7 +364,10 @@ mod tests {
         let lacks = [(keys[0].clone(), "list as".to_owned()), (keys[2].clone(), "list bs".to_owned())].into();
         let [one, broken] = expected;
         let expected = [(one.0, one.1.lacking("list as")), broken];
-        assert_eq!(request.read(&request.answer(Ok(&rules), &lacks, 0)).unwrap(), Loaded::Rules(expected.into()));
+        assert_eq!(
+            request.read(&request.answer(Ok(&rules), &lacks, &LoadedRule::default())).unwrap(),
+            Loaded::Rules(expected.into())
+        );
     }
 
     #[test]
@@ -358,10 +379,15 @@ mod tests {
             Loaded::Rules(rules) => rules[&key].clone(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(read(&request.answer(Ok(&rules), &BTreeMap::new(), 16)).registers, 16);
-        let without = request.answer(Ok(&rules), &BTreeMap::new(), 0);
+        for authenticated in [true, false] {
+            let replica = LoadedRule::default().interlocked_by(16).authenticated(authenticated);
+            let read = read(&request.answer(Ok(&rules), &BTreeMap::new(), &replica));
+            assert_eq!((read.registers, read.authenticated), (16, authenticated));
+        }
+        let without = request.answer(Ok(&rules), &BTreeMap::new(), &LoadedRule::default());
         assert_eq!(read(&without).registers, 0);
-        assert!(!String::from_utf8(without).unwrap().contains("registers"), "an older controller reads this");
+        let without = String::from_utf8(without).unwrap();
+        assert!(["registers", "authenticated"].iter().all(|new| !without.contains(new)), "older controllers read this");
         // What an older webhook says.
         let loaded = json!([{"logicalCluster": "a1", "name": "one", "generation": 3}]).to_string();
         let old = json!({"response": {"uid": "u", "auditAnnotations": {"loaded": loaded}}});
@@ -420,7 +446,8 @@ mod tests {
             .map(|n| json!({"logicalCluster": "a1", "name": "one", "generation": n}));
         let forged = read(forged.collect()).unwrap().unwrap();
         assert_eq!(forged, once);
-        let answer = |request: &LoadedRulesRequest| request.answer(Ok(&rules), &BTreeMap::new(), 0).len();
+        let answer =
+            |request: &LoadedRulesRequest| request.answer(Ok(&rules), &BTreeMap::new(), &LoadedRule::default()).len();
         assert_eq!(answer(&forged), answer(&once));
         let all: Vec<_> =
             (0..LoadedRulesRequest::MAX_RULES).map(|n| rule("a1", &format!("r{n:0>252}"), 3, ".spec.b")).collect();
@@ -428,7 +455,7 @@ mod tests {
         let named = (0..all.len()).map(|n| json!({"logicalCluster": "a1", "name": format!("r{n:0>252}")}));
         let asked = read(named.collect()).unwrap().unwrap();
         let lacks = asked.rules().iter().map(|key| (key.clone(), "list \"as\"; ".repeat(1000))).collect();
-        let long = asked.answer(Ok(&all_rules), &lacks, 16);
+        let long = asked.answer(Ok(&all_rules), &lacks, &LoadedRule::default().interlocked_by(16));
         assert!(long.len() <= LoadedRulesRequest::MAX_ANSWER, "{}", long.len());
         let Loaded::Rules(told) = asked.read(&long).unwrap() else { panic!("it tells rules") };
         assert!(told.len() >= LoadedRulesRequest::RULES_AT_ONCE, "{}", told.len());

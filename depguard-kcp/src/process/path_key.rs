@@ -5,7 +5,10 @@
 //! configuration lies, and so which objects an API server reviews by it: a logical cluster of a kcp, or
 //! `control-plane.kubernetes` for the one cluster of a plain Kubernetes.
 
+use std::time::{Duration, SystemTime};
+
 use depguard_core::LogicalCluster;
+use depguard_core::interlock::Buckets;
 use ring::hmac;
 
 #[cfg(feature = "metrics")]
@@ -21,6 +24,30 @@ const MIN_LENGTH: usize = 32;
 /// Maximum of keys at a time: the new one, the old one, and one that an earlier change left behind.
 const MAX_KEYS: usize = 3;
 
+/// Period in which paths with a generation of reference registers are signed by one key, which is made of the
+/// registers' key and the period's number. So nothing is stored or handed over when a period ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a period has no more parts")]
+pub struct PathPeriod {
+    /// Number of the period, since 1970.
+    pub number: u64,
+    /// Time until the next one.
+    pub left: Duration,
+}
+
+impl PathPeriod {
+    /// Length of a period.
+    pub const LENGTH: Duration = Duration::from_secs(60 * 60);
+
+    /// Returns the present period of this length.
+    pub fn now(length: Duration) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+        let length = length.as_millis().max(1);
+        let of = |millis: u128| u64::try_from(millis).unwrap_or(u64::MAX);
+        Self { number: of(now / length), left: Duration::from_millis(of(length - now % length)) }
+    }
+}
+
 /// Up to three keys: the first one signs, each one verifies.
 #[derive(Clone)]
 pub struct PathKey {
@@ -32,6 +59,9 @@ impl PathKey {
     /// Scope of a plain Kubernetes. No logical cluster has a dot in its name, and a kube-apiserver accepts only
     /// subdomains as parts of a service's path.
     pub const WHOLE: &str = "control-plane.kubernetes";
+
+    /// Length of a MAC, in hexadecimal digits.
+    pub const MAC_LEN: usize = 64;
 
     /// Parses one key a line. The first one signs, each one verifies.
     pub fn parse(content: &str) -> Result<Self, &'static str> {
@@ -46,6 +76,12 @@ impl PathKey {
         }
         let key = |line: &str| hmac::Key::new(hmac::HMAC_SHA256, line.as_bytes());
         Ok(Self { signing: key(first), others: others.into_iter().map(key).collect() })
+    }
+
+    /// Makes the key of the paths with these registers' generation, in a period; `None` if the registers have no key.
+    pub fn of_period(buckets: Buckets, period: u64) -> Option<Self> {
+        let signing = hmac::Key::new(hmac::HMAC_SHA256, &buckets.path_secret(period)?);
+        Some(Self { signing, others: Vec::new() })
     }
 
     /// Returns `/<scope>/<mac>`, to be appended to a webhook's path. `None` stands for the one cluster of a plain

@@ -17,6 +17,16 @@ pub struct RegisterKeySecret {
     namespace: String,
 }
 
+/// Key of the reference registers as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the Secret has no more parts")]
+pub struct StoredRegisterKey {
+    /// The key.
+    pub key: RegisterKey,
+    /// True if no controller ever wrote a path with the registers' generation that the key did not sign.
+    pub signs_paths: bool,
+}
+
 impl RegisterKeySecret {
     /// Name of the Secret.
     pub const NAME: &str = "depguard-reference-registers";
@@ -24,6 +34,8 @@ impl RegisterKeySecret {
     pub const NAMESPACE: &str = "depguard-system";
     /// Field of the Secret's data.
     const FIELD: &str = "key";
+    /// Field of the Secrets that are made since paths are signed.
+    const PATHS: &str = "paths";
 
     /// Names the Secret in this namespace of the cluster or workspace.
     pub fn new(endpoint: Endpoint, namespace: impl Into<String>) -> Self {
@@ -31,7 +43,7 @@ impl RegisterKeySecret {
     }
 
     /// Reads the key; `None` if there is no Secret. An error says what to do.
-    pub async fn read(&self) -> Result<Option<RegisterKey>, String> {
+    pub async fn read(&self) -> Result<Option<StoredRegisterKey>, String> {
         match self.endpoint.get_json(&self.path()).await {
             Ok(secret) => self.key_of(&secret).map(Some),
             Err(error) if error.is_missing(Self::NAME) => Ok(None),
@@ -57,7 +69,7 @@ impl RegisterKeySecret {
             "kind": "Secret",
             "metadata": {"name": Self::NAME, "namespace": self.namespace},
             "immutable": true,
-            "data": {Self::FIELD: STANDARD.encode(key.expose())},
+            "data": {Self::FIELD: STANDARD.encode(key.expose()), Self::PATHS: STANDARD.encode("signed")},
         });
         let created = self.endpoint.post_json(&self.collection(), &secret).await;
         created.map(|_| key).map_err(|error| self.problem("create", &error))
@@ -71,10 +83,10 @@ impl RegisterKeySecret {
         }
     }
 
-    fn key_of(&self, secret: &Value) -> Result<RegisterKey, String> {
-        let data = secret.get("data").and_then(|data| data.get(Self::FIELD)?.as_str());
-        let bytes = data.and_then(|data| STANDARD.decode(data).ok());
-        let key = bytes.and_then(|bytes| bytes.try_into().ok()).map(RegisterKey::new);
+    fn key_of(&self, secret: &Value) -> Result<StoredRegisterKey, String> {
+        let data = |field| STANDARD.decode(secret.get("data")?.get(field)?.as_str()?).ok();
+        let key = data(Self::FIELD).and_then(|bytes| bytes.try_into().ok()).map(RegisterKey::new);
+        let key = key.map(|key| StoredRegisterKey { key, signs_paths: data(Self::PATHS).is_some() });
         key.ok_or_else(|| {
             let Self { namespace, .. } = self;
             format!("Secret {namespace}/{} has no key of the reference registers: delete it, and the controller makes another", Self::NAME)

@@ -273,7 +273,7 @@ async fn a_path_that_is_denied_leads_to_nobody_who_can_be_read_by_id() {
     assert_eq!(look_up("root:team:evil", &one).await, WorkspaceLookup::NotFound);
     assert_eq!(look_up("root:nowhere:evil", &one).await, WorkspaceLookup::NotFound, "nor is its parent known");
     assert!(is_unknown(look_up("root:team:evil", &[]).await), "nobody shows what the account may read");
-    assert!(is_unknown(look_up("root:team:evil", &[&one[0], "2x3"]).await), "one of two can't be read");
+    assert!(is_unknown(look_up("root:team:evil", &[one[0], "2x3"]).await), "one of two can't be read");
     for (fault, at) in [
         // The account may not read the liar's workspace, so a true claim might be denied, too.
         (Fault::Forbidden, format!("/clusters/{liar}/apis/core.kcp.io")),

@@ -5,9 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use depguard_core::RuleSet;
-use depguard_core::interlock::Buckets;
 use depguard_core::lookup::RequiredRead;
-use depguard_core::probe::LoadedRulesRequest;
+use depguard_core::probe::{LoadedRule, LoadedRulesRequest};
 use depguard_core::rule::RuleKey;
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, sleep_until};
@@ -44,17 +43,16 @@ impl MissingRights {
         gets: &SharedGets<P>,
         rules: &Rules,
         request: &LoadedRulesRequest,
-        buckets: Option<Buckets>,
+        replica: &LoadedRule,
     ) -> Vec<u8> {
-        let registers = buckets.map_or(0, Buckets::number);
         match &*rules.snapshot() {
             RulesState::Loaded(Loaded { doubt: Some(doubt), .. }) => {
-                request.answer(Err(&doubt.why), &BTreeMap::new(), registers)
+                request.answer(Err(&doubt.why), &BTreeMap::new(), replica)
             }
             RulesState::Loaded(Loaded { rules, .. }) => {
-                request.answer(Ok(rules), &self.lacking(gets, rules, request).await, registers)
+                request.answer(Ok(rules), &self.lacking(gets, rules, request).await, replica)
             }
-            RulesState::NotLoaded { why } => request.answer(Err(why), &BTreeMap::new(), registers),
+            RulesState::NotLoaded { why } => request.answer(Err(why), &BTreeMap::new(), replica),
         }
     }
 

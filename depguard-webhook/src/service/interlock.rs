@@ -76,9 +76,9 @@ struct Marked<'a, P: ApiReader> {
 type Registers = BTreeMap<RegisterName, usize>;
 
 impl Interlock {
-    pub(crate) fn new(buckets: Buckets, writer: impl Writer) -> Self {
+    pub(crate) fn new(generations: Generations, writer: impl Writer) -> Self {
         Self {
-            generations: Generations::new(buckets),
+            generations,
             writer: Arc::new(writer),
             random: SystemRandom::new(),
             followed: Arc::new(Semaphore::new(MAX_FOLLOWED)),

@@ -16,7 +16,10 @@ pub(crate) enum Rejection {
     Path,
     #[error("wrong path: use the URL that the controller with the same path key installs")]
     Unsigned,
-    #[error("the path names reference registers of another number or key than this replica has, or it has none yet")]
+    #[error(
+        "the path names reference registers of another number or key than this replica has, or is not signed by their \
+         key for the present hour"
+    )]
     Generation,
     #[error("only POST is allowed")]
     Method,

@@ -14,7 +14,7 @@ use depguard_core::decision::{Causes, Sender};
 use depguard_core::interlock::Buckets;
 use depguard_core::locks::LockDecision;
 use depguard_core::model::GroupResource;
-use depguard_core::probe::{LoadedRulesRequest, dispatch_canary};
+use depguard_core::probe::{LoadedRule, LoadedRulesRequest, dispatch_canary};
 use depguard_core::protocol::{Cause, ObjectReview};
 use depguard_core::{self as core, ControlPlane, OverridePolicy, Review};
 use futures::FutureExt;
@@ -51,7 +51,7 @@ use crate::service::limited_log::LimitedLog;
 use crate::service::locks::Locks;
 use crate::service::rejection::Rejection;
 use crate::service::review_rooms::{self, ReviewRooms};
-use crate::service::routes::{PathKeys, Route, RoutedPath};
+use crate::service::routes::{self, PathKeys, Route, RoutedPath};
 use crate::service::ruled_review::RuledReview;
 use crate::traces::{self, About, Tracer, WaitingTraces};
 use crate::{metrics::gauges, service::decision_log, service::owners, service::response, service::review_uid};
@@ -179,9 +179,17 @@ impl<P: ApiReader> ReviewService<P> {
     /// in a reference register before its final reads. `writer` reaches the registers. All replicas, and the controller,
     /// which makes the registers, must have the same number of them, and the same key: a path that names the
     /// [generation](Buckets::generation) of others gets 404. A path without a generation is answered by the registers
-    /// without a key.
-    pub fn interlocking(mut self, buckets: Buckets, writer: impl Writer) -> Self {
-        self.routes.interlock = Some(Arc::new(Interlock::new(buckets, writer)));
+    /// without a key. Once a path came that the registers' key has signed ([`PathKey::of_period`]), all paths with a
+    /// generation must be signed so.
+    ///
+    /// [`PathKey::of_period`]: depguard_kcp::PathKey::of_period
+    pub fn interlocking(self, buckets: Buckets, writer: impl Writer) -> Self {
+        self.interlocking_by(Generations::new(buckets), writer)
+    }
+
+    /// Interlocks by these registers.
+    pub(crate) fn interlocking_by(mut self, generations: Generations, writer: impl Writer) -> Self {
+        self.routes.interlock = Some(Arc::new(Interlock::new(generations, writer)));
         self
     }
 
@@ -291,10 +299,11 @@ impl<P: ApiReader> Shared<P> {
         let ruled = RuledReview::parse(path.route, bytes)?;
         let review = ruled.review();
         if let Some(request) = LoadedRulesRequest::from_review(review, bytes)? {
-            let buckets = interlock.map(|at| at.buckets);
+            let registers = interlock.map_or(0, |at| at.buckets.number());
+            let replica = LoadedRule::default().interlocked_by(registers).authenticated(path.is_authenticated);
             let gets = &self.reads.gets;
             let room = self.rooms.answer(time.deadline).await?;
-            let answer = self.missing_rights.answer_loaded_rules(gets, &self.rules, &request, buckets).await;
+            let answer = self.missing_rights.answer_loaded_rules(gets, &self.rules, &request, &replica).await;
             return Ok(review_rooms::keeping(room, answer));
         }
         // Only at the path at which an unreachable webhook refuses nothing.
@@ -409,9 +418,11 @@ fn recipient<'r>(review: &'r Review<'_>) -> (&'r str, Sender) {
 
 /// Checks that a request is a `POST` of JSON to an open route, and returns the route and the scope.
 fn route(head: &Parts, routes: &Routes) -> Result<RoutedPath, Rejection> {
-    let unknown = || if routes.keys.is_some() { Rejection::Unsigned } else { Rejection::Path };
-    let path = RoutedPath::read(head.uri.path(), routes.keys.as_ref());
-    let path = path.filter(|path| routes.is_open(path.route)).ok_or_else(unknown)?;
+    let registers = routes.interlock.as_deref().map(Interlock::generations);
+    let path = RoutedPath::read(head.uri.path(), routes.keys.as_ref(), registers)?;
+    if !routes.is_open(path.route) {
+        return Err(routes::unknown(routes.keys.as_ref()));
+    }
     if head.method != Method::POST {
         return Err(Rejection::Method);
     }

@@ -3,7 +3,7 @@
 //! The paths are `/validate` for deletions and `/reference` for creations and updates, each also with `/ignore` for rules
 //! with `failurePolicy: Ignore`; and `/lock`, `/lock/compat` and `/owner` if they are switched on. Each may be followed by `/<scope>/<mac>`, and must be if there
 //! is a key. Before that, the paths for rules with `failurePolicy: Fail` may have a segment with the generation of the
-//! reference registers. The scope is the logical cluster of the webhook configuration that holds the URL
+//! reference registers, whose key then signs the path. The scope is the logical cluster of the webhook configuration that holds the URL
 //! (`control-plane.kubernetes` in a plain Kubernetes). The MAC proves that the controller wrote the URL.
 
 use std::sync::Arc;
@@ -13,6 +13,9 @@ use depguard_core::LogicalCluster;
 use depguard_core::api::FailurePolicy;
 use depguard_core::interlock::Generation;
 use depguard_kcp::PathKey;
+
+use crate::service::generations::{Generations, Proof};
+use crate::service::rejection::Rejection;
 
 /// Paths to which reviews are posted. A longer path comes before a path that it begins with.
 const ROUTES: [(&str, Route); 7] = [
@@ -24,8 +27,6 @@ const ROUTES: [(&str, Route); 7] = [
     ("/lock", Route::Locks),
     ("/owner", Route::Owners),
 ];
-/// Length of a MAC, in hexadecimal digits.
-const MAC_LEN: usize = 64;
 
 /// Key that must have signed the paths. Clones share the key: a replacement through one clone counts for all.
 #[derive(Debug, Clone)]
@@ -54,6 +55,8 @@ pub(crate) struct RoutedPath {
     pub(crate) route: Route,
     /// Generation of the reference registers by which the review is interlocked.
     pub(crate) generation: Option<Generation>,
+    /// True if it is known that an API server asks.
+    pub(crate) is_authenticated: bool,
     scope: Scope,
 }
 
@@ -78,31 +81,49 @@ impl PathKeys {
 }
 
 impl RoutedPath {
-    /// Reads `path`; `None` if nothing is answered there.
+    /// Reads `path`; an error if nothing is answered there. `registers` are those of this replica, if it interlocks.
     ///
     /// A webhook without a key answers a signed path, too, and does not check the signature. So an operator can give
     /// the controller its key first, and no review fails meanwhile.
-    pub(crate) fn read(path: &str, keys: Option<&PathKeys>) -> Option<Self> {
-        let (route, (segment, signed)) =
-            ROUTES.iter().find_map(|(prefix, route)| Some((*route, rest_of(path.strip_prefix(prefix)?)?)))?;
+    pub(crate) fn read(
+        path: &str,
+        keys: Option<&PathKeys>,
+        registers: Option<&Generations>,
+    ) -> Result<Self, Rejection> {
+        let unknown = || unknown(keys);
+        let parts = ROUTES.iter().find_map(|(prefix, route)| Some((*route, rest_of(path.strip_prefix(prefix)?)?)));
+        let (route, (segment, signed)) = parts.ok_or_else(unknown)?;
         let generation = match segment.strip_prefix('/') {
-            Some(generation) if route.is_interlocked() => Some(Generation::from_segment(generation)?),
-            Some(_) => return None,
+            Some(generation) if route.is_interlocked() => {
+                Some(Generation::from_segment(generation).ok_or_else(unknown)?)
+            }
+            Some(_) => return Err(unknown()),
             None => None,
         };
-        let scope = match (signed, keys) {
-            (None, None) => Scope::Anything,
-            (None, Some(_)) => return None,
-            (Some((scope, mac)), keys) => {
-                let scope = (scope != PathKey::WHOLE).then(|| LogicalCluster::parse(scope)).transpose().ok()?;
-                let is_right = match keys {
-                    Some(keys) => keys.current.load().verifies_after(segment, scope.as_ref(), mac),
-                    None => mac.len() == MAC_LEN,
-                };
-                is_right.then_some(Scope::Of(scope))?
-            }
+        let (scope, mac) = match signed {
+            None => (Scope::Anything, None),
+            Some((scope, mac)) => (Scope::parse(scope).ok_or_else(unknown)?, Some(mac)),
         };
-        Some(Self { route, generation, scope })
+        let is_signed = |key: &PathKey| match (&scope, mac) {
+            (Scope::Of(scope), Some(mac)) => key.verifies_after(segment, scope.as_ref(), mac),
+            _ => false,
+        };
+        let proof = match generation.zip(registers) {
+            Some((generation, registers)) => Some(registers.proof(generation, is_signed).ok_or(Rejection::Generation)?),
+            None => None,
+        };
+        let is_right = match keys {
+            _ if proof == Some(Proof::Signature) => true,
+            Some(keys) => is_signed(&keys.current.load()),
+            None => mac.is_none_or(|mac| mac.len() == PathKey::MAC_LEN),
+        };
+        let is_authenticated = matches!(proof, Some(Proof::Signature | Proof::Certificate));
+        match generation {
+            _ if is_right => Ok(Self { route, generation, is_authenticated, scope }),
+            // A webhook without registers knows no key of theirs.
+            Some(_) => Err(Rejection::Generation),
+            None => Err(unknown()),
+        }
     }
 
     /// Returns the scope of the reviews that the path allows: `None` for anything, else the logical cluster of the
@@ -112,6 +133,13 @@ impl RoutedPath {
             Scope::Anything => None,
             Scope::Of(scope) => Some(scope.as_ref()),
         }
+    }
+}
+
+impl Scope {
+    fn parse(scope: &str) -> Option<Self> {
+        let cluster = (scope != PathKey::WHOLE).then(|| LogicalCluster::parse(scope)).transpose();
+        cluster.ok().map(Self::Of)
     }
 }
 
@@ -130,6 +158,11 @@ impl Route {
     }
 }
 
+/// Returns the reason why nothing is answered at an unknown path.
+pub(crate) fn unknown(keys: Option<&PathKeys>) -> Rejection {
+    if keys.is_some() { Rejection::Unsigned } else { Rejection::Path }
+}
+
 /// Splits the rest of a path into a segment, with its slash, and the scope and the MAC, if there are any. `None` if the
 /// path goes on with something else.
 fn rest_of(rest: &str) -> Option<(&str, Option<(&str, &str)>)> {
@@ -143,6 +176,11 @@ fn rest_of(rest: &str) -> Option<(&str, Option<(&str, &str)>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use depguard_core::interlock::{Buckets, RegisterKey};
+    use depguard_kcp::PathPeriod;
+
     use super::*;
 
     const KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -156,14 +194,14 @@ mod tests {
     }
 
     fn read(path: &str, keys: Option<&PathKeys>) -> Option<(Route, Scope)> {
-        RoutedPath::read(path, keys).map(|asked| (asked.route, asked.scope))
+        RoutedPath::read(path, keys, None).ok().map(|asked| (asked.route, asked.scope))
     }
 
     #[test]
     fn only_interlocked_rules_have_a_generation_which_is_signed_too() {
         let keys = PathKeys::new(key());
         let (plain, signed) = (key().suffix(None), key().suffix_after("/registers-0000000a", None));
-        let generation = |path: &str, keys| RoutedPath::read(path, keys).map(|path| path.generation);
+        let generation = |path: &str, keys| RoutedPath::read(path, keys, None).ok().map(|path| path.generation);
         let ten = Some(Generation::from_segment("registers-0000000a"));
         for (path, without_keys, with_keys) in [
             ("/validate/registers-0000000a".to_owned(), ten, None),
@@ -187,6 +225,75 @@ mod tests {
             assert_eq!(generation(&path, None), without_keys, "{path}");
             assert_eq!(generation(&path, Some(&keys)), with_keys, "{path}, with a key");
         }
+    }
+
+    /// An error message of an API server shows a URL to whoever is refused.
+    #[test]
+    fn a_path_with_registers_is_answered_for_an_hour_or_two() {
+        let buckets = Buckets::new(4).unwrap().keyed(RegisterKey::new([7; RegisterKey::LEN]));
+        let now = PathPeriod::now(PathPeriod::LENGTH).number;
+        let segment = format!("/{}", buckets.generation().unwrap().to_segment());
+        let signed = |period| {
+            let key = PathKey::of_period(buckets, period).unwrap();
+            format!("/validate{}", key.suffix_after(&segment, Some(&cluster())))
+        };
+        let registers = Generations::new(buckets);
+        let proven = |path: &str| RoutedPath::read(path, None, Some(&registers)).ok().map(|path| path.is_authenticated);
+        let unsigned = format!("/validate{segment}");
+        let (foreign, malformed) = (format!("{}{}", &unsigned, key().suffix(None)), format!("{unsigned}/x"));
+        // A controller of an earlier version has signed nothing, or with the key of all paths.
+        for path in [&unsigned, &foreign, &signed(now - 2), &signed(now + 2)] {
+            assert_eq!(proven(path), Some(false), "{path}");
+        }
+        assert_eq!(proven(&malformed), None);
+        // Once a signed path has come, no other is answered.
+        for period in [now - 1, now, now + 1] {
+            assert_eq!(proven(&signed(period)), Some(true));
+            for path in [&unsigned, &foreign, &malformed, &signed(now - 2), &signed(now + 2)] {
+                assert_eq!(proven(path), None, "{path}");
+            }
+            let (elsewhere, deletion) = (signed(period).replace("2x3", "3y3"), signed(period));
+            assert_eq!(proven(&elsewhere), None);
+            assert_eq!(proven(&deletion.replace("/validate/", "/reference/")), Some(true), "{deletion}");
+        }
+        // The other paths leave no marks.
+        assert_eq!(proven("/validate/ignore"), Some(false));
+    }
+
+    #[test]
+    fn the_newest_path_stays_good_while_the_controller_is_away() {
+        let buckets = Buckets::new(4).unwrap().keyed(RegisterKey::new([7; RegisterKey::LEN]));
+        let signed = |period| {
+            let key = PathKey::of_period(buckets, period).unwrap();
+            move |with: &PathKey| with.suffix(None) == key.suffix(None)
+        };
+        let length = Duration::from_millis(1);
+        let registers = Generations::new(buckets).proven_by(length, false);
+        let proof = |period: u64| registers.proof(buckets.generation().unwrap(), signed(period));
+        let begun = PathPeriod::now(length).number;
+        let after = |number| while PathPeriod::now(length).number < number {};
+        // A period may end while a path is checked.
+        let taken = (begun..).find(|_| proof(PathPeriod::now(length).number) == Some(Proof::Signature));
+        assert!(taken.is_some());
+        let newest = registers.newest();
+        after(newest + 10);
+        assert_eq!(proof(newest), Some(Proof::Signature));
+        assert_eq!(proof(newest - 1), None);
+        // The controller is back.
+        let taken = (begun..).find(|_| proof(PathPeriod::now(length).number) == Some(Proof::Signature));
+        assert!(taken.is_some());
+        after(registers.newest() + 10);
+        assert_eq!(proof(newest), None);
+    }
+
+    #[test]
+    fn a_certificate_is_proof_whatever_the_path() {
+        let buckets = Buckets::new(4).unwrap().keyed(RegisterKey::new([7; RegisterKey::LEN]));
+        let registers = Generations::new(buckets).proven_by(PathPeriod::LENGTH, true);
+        let path = format!("/validate/{}", buckets.generation().unwrap().to_segment());
+        let read = |path: &str| RoutedPath::read(path, None, Some(&registers)).map(|path| path.is_authenticated);
+        assert!(read(&path).unwrap());
+        assert!(read("/validate/registers-00000000").is_err());
     }
 
     const FAIL: Route = Route::Rules(FailurePolicy::Fail);

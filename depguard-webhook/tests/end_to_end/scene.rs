@@ -377,14 +377,15 @@ impl Scene {
         self.hide_workspace("network");
     }
 
-    /// Forbids everybody to look up the workspace `root:<name>`, and to look into any workspace.
-    pub(crate) fn hide_workspace(&self, name: &str) -> [FaultId; 2] {
-        [format!("/workspaces/{name}"), "/logicalclusters/cluster".to_owned()]
+    /// Forbids everybody to look up the workspace `root:<name>`, and to see that it is not missing by its parent.
+    pub(crate) fn hide_workspace(&self, name: &str) -> [FaultId; 3] {
+        let inside = |path: &str| format!("/clusters/{path}/apis/core.kcp.io");
+        [format!("/workspaces/{name}"), inside(&format!("root:{name}")), inside("root")]
             .map(|path| self.testbed.faults().inject(Fault::Forbidden, When::always().path(&path)))
     }
 
     /// Allows it again.
-    pub(crate) fn show(&self, hidden: [FaultId; 2]) {
+    pub(crate) fn show(&self, hidden: impl IntoIterator<Item = FaultId>) {
         hidden.into_iter().for_each(|fault| self.testbed.faults().clear(fault));
     }
 

@@ -13,6 +13,7 @@ mod enforced;
 mod events;
 mod eviction;
 mod finalizers;
+mod forged;
 mod gate;
 mod gitops;
 mod installation;
@@ -108,6 +109,11 @@ fn main() {
             .without_control()
             .interlocked_by(5)
             .on_shards_too(),
+        Scenario::new("a forged review leaves no mark, and a renewal of paths holds nobody up", forged::reviews)
+            .without_control()
+            .on_kubernetes()
+            .interlocked_by(4)
+            .lasting(6),
         Scenario::new("creations that a quota refuses keep no deletion out", attacks::creations)
             .without_control()
             .on_kubernetes()

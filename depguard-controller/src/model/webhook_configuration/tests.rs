@@ -1,3 +1,5 @@
+use depguard_core::interlock::{Buckets, RegisterKey};
+
 use super::*;
 use crate::testing::{client_configs, desired_for, kind, stored};
 
@@ -231,5 +233,31 @@ fn what_a_newer_version_wrote_is_left_to_it_while_it_has_all_that_is_needed() {
         let mut older_one = stored(&desired);
         older_one["metadata"]["annotations"][REVISION_ANNOTATION] = older;
         assert_eq!(step(Some(&older_one), Some(&desired)), Step::Apply);
+    }
+}
+
+#[test]
+fn a_configuration_whose_signature_is_renewed_is_in_force_all_the_while() {
+    let buckets = Buckets::new(4).unwrap().keyed(RegisterKey::new([7; RegisterKey::LEN]));
+    let at = |path: String| {
+        let kinds = Kinds { fail: [kind("vpcs.network.example.com")].into(), ignore: BTreeSet::new() };
+        let client = json!({"service": {"namespace": "ns", "name": "hook", "path": path}});
+        desired(&kinds, &ClientConfigs { fail: client.clone(), ignore: client, own_namespace: None })
+    };
+    let segment = format!("/{}", buckets.generation().unwrap().to_segment());
+    let signed = |period| PathKey::of_period(buckets, period).unwrap().suffix_after(&segment, None);
+    let (old, new) = (format!("/validate{}", signed(1)), format!("/validate{}", signed(2)));
+    assert!(!is_installed(&at(old.clone()), &at(new.clone())) && is_in_force(&at(old.clone()), &at(new.clone())));
+    let plain = PathKey::parse("0123456789abcdef0123456789abcdef").unwrap().suffix(None);
+    for (existing, desired) in [
+        // An unsigned path is not answered, nor is that of another place or of other registers.
+        (format!("/validate{segment}"), new.clone()),
+        (old.replace(PathKey::WHOLE, "2x3"), new.clone()),
+        (old.replacen("/registers-", "/registers-f", 1), new.clone()),
+        (old[..old.len() - 1].to_owned(), new.clone()),
+        // The operator changes the key of other paths.
+        (format!("/validate{plain}"), format!("/validate{}", plain.replace('a', "b"))),
+    ] {
+        assert!(!is_in_force(&at(existing.clone()), &at(desired)), "{existing}");
     }
 }

@@ -162,3 +162,37 @@ async fn another_controllers_turn_ends_each_series_and_a_doubt_ends_none() {
         assert_eq!(latest(&mut work).handovers, handovers);
     }
 }
+
+/// Conditions would be unknown for a moment, each hour.
+#[tokio::test(start_paused = true)]
+async fn a_renewed_signature_is_probed_and_what_is_known_stays_known() {
+    let endpoint = nowhere().await;
+    let signed = |digit: &str| {
+        let url = format!("https://host/validate/registers-0000000a/control-plane.kubernetes/{}", digit.repeat(64));
+        let mut jobs = jobs(&endpoint, "a");
+        let (key, job) = jobs.pop_first().unwrap();
+        let Job { probe: Probe { endpoint, rules, .. }, .. } = &*job;
+        let job = Job::new(Probe {
+            side: Side::Targets,
+            desired: json!({"webhooks": [{"clientConfig": {"url": url}}]}),
+            endpoint: endpoint.clone(),
+            rules: rules.clone(),
+            own_namespace: None,
+            instead: None,
+            identity: None,
+        });
+        Jobs::from([(key, Arc::new(job))])
+    };
+    let (prober, mut handle) = prober(Duration::from_secs(60));
+    let mut work = handle.work.subscribe();
+    let running = tokio::spawn(prober.run());
+    assert_eq!(handle.probe(signed("a")).await.len(), 1);
+    running.abort();
+    latest(&mut work);
+    // Nobody probes any more.
+    assert_eq!(handle.probe(signed("b")).await.len(), 1);
+    assert!(work.has_changed().unwrap());
+    latest(&mut work);
+    assert_eq!(handle.probe(signed("b")).await.len(), 1);
+    assert!(!work.has_changed().unwrap());
+}

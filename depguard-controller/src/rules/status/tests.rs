@@ -156,7 +156,7 @@ fn in_force(rules: &ExpectedRules, registers: Option<&(u16, Instant)>) -> ProbeR
     let mut steady = BTreeMap::new();
     for (key, expected) in rules {
         let number = registers.map_or(0, |(registers, _)| *registers);
-        let rule = LoadedRule::new(expected.version.clone()).interlocked_by(number);
+        let rule = LoadedRule::new(expected.version.clone()).interlocked_by(number).authenticated(true);
         if let Some(Ok(replicas)) = loaded.get_mut(&expected.policy) {
             replicas[0].insert(key.clone(), rule.clone());
         }

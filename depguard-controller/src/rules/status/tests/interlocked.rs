@@ -120,6 +120,16 @@ fn an_answer_that_is_late_changes_nothing_and_another_replica_does() {
         }
     });
     assert!(without.starts_with("False OtherRegisters: a webhook interlocks nothing"), "{without}");
+    let asked_by_anybody = with(&|result| {
+        for (loaded, _) in result.steady.values_mut() {
+            let other = loaded[0].clone().authenticated(false);
+            loaded.push(other);
+        }
+    });
+    assert!(
+        asked_by_anybody.starts_with("False ReviewsNotAuthenticated: a webhook records marks"),
+        "{asked_by_anybody}"
+    );
 }
 
 #[test]
