@@ -25,16 +25,16 @@ struct Scene {
     cast: Cast,
 }
 
-type Flood = fn(Arc<Scene>) -> BoxFuture<'static, ()>;
+type Flood = fn(Arc<Scene>) -> BoxFuture<'static, depguard_e2e::Outcome>;
 
 /// Plays all floods one after the other: what one has stored stays, so that the last one is all at once. Then a
 /// controller starts anew with all of that.
 pub(crate) async fn play(table: &mut Table) -> Result {
     let scene = Arc::new(Scene::set_up().await.map_err(|why| why.to_string())?);
     let floods: [(&str, Flood); 6] = [
-        ("rules of 250 KB", |scene| scene.store(60, RULES.to_owned(), large_rule).boxed()),
-        ("locks of 250 KB", |scene| scene.store(100, format!("{OURS}/clusterobjectlocks"), large_lock).boxed()),
-        ("groups of 250 KB", |scene| scene.store(60, format!("{OURS}/globalowners"), large_owner).boxed()),
+        ("rules of 250 KB", |scene| scene.store(60, RULES.to_owned(), large_rule).map(Ok).boxed()),
+        ("locks of 250 KB", |scene| scene.store(100, format!("{OURS}/clusterobjectlocks"), large_lock).map(Ok).boxed()),
+        ("groups of 250 KB", |scene| scene.store(60, format!("{OURS}/globalowners"), large_owner).map(Ok).boxed()),
         ("2,000 counted objects of 100 KB", |scene| scene.count(2_000, |_| json!("x".repeat(100_000))).boxed()),
         ("31 counted objects of 1.3 MB, each with 9,900 references", |scene| scene.count(31, references).boxed()),
         ("a counted object of 1.42 MB", |scene| scene.count(1, |_| json!(vec![json!({"": 0}); 177_000])).boxed()),
@@ -49,7 +49,7 @@ pub(crate) async fn play(table: &mut Table) -> Result {
         }
     }
     let (mut process, idle) = scene.start().await?;
-    let both = beside(&scene, |_| async {}.boxed(), "a start with all of that");
+    let both = beside(&scene, |_| async { Ok(()) }.boxed(), "a start with all of that");
     // The row says if the process has died.
     let _ = table.row("a start with all of that", &mut process, idle, both).await;
     Ok(())
@@ -69,6 +69,12 @@ async fn beside(scene: &Arc<Scene>, flood: Flood, name: &str) -> Honest {
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+    // A flood that was not stored shows nothing.
+    match flood.await {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => honest.wrong.push(why.to_string()),
+        Err(why) => honest.wrong.push(why.to_string()),
+    }
     honest
 }
 
@@ -83,6 +89,8 @@ impl Scene {
         for dependency in machines["spec"]["dependencies"].as_array_mut().into_iter().flatten() {
             dependency["onMissing"] = json!("Warn");
         }
+        // No webhook runs here.
+        machines["spec"]["failurePolicy"] = json!("Ignore");
         world.add_rule(&cast.compute, &machines).await?;
         let files = Depguard::prepare(&world).await?;
         Ok(Self { world, files, cast })
@@ -130,20 +138,22 @@ impl Scene {
     }
 
     /// Creates counted objects, eight at once.
-    async fn count(self: Arc<Self>, number: usize, make: fn(usize) -> Value) {
+    async fn count(self: Arc<Self>, number: usize, make: fn(usize) -> Value) -> depguard_e2e::Outcome {
         let some = (0..8).map(|of| {
             let scene = Arc::clone(&self);
             tokio::spawn(async move {
                 for n in (of..number).step_by(8) {
                     let spec = json!({"vpcRef": {"name": "ghost"}, "refs": make(n)});
                     let name = format!("flood-{number}-{n}");
-                    if let Err(why) = scene.cast.consumer.create(&scene.cast.vm, &name, spec).await {
-                        println!("{name} was not created: {why}");
-                    }
+                    scene.cast.consumer.create(&scene.cast.vm, &name, spec).await?;
                 }
+                Ok::<_, depguard_e2e::Stop>(())
             })
         });
-        join_all(some).await;
+        for created in join_all(some).await {
+            created.map_err(|why| depguard_e2e::Stop::Failed(why.to_string()))??;
+        }
+        Ok(())
     }
 }
 

@@ -210,12 +210,12 @@ async fn a_creation_whose_name_is_taken_is_refused_and_leaves_no_mark() {
     assert!(allowed(&refer(&cluster, &creation("m")).await));
     assert!(sent(&cluster).contains(&"GET m1".to_owned()));
 
-    // An API server that generates the name has not said it in the request.
+    // An API server that generates the name has not said it in the request. Nobody follows an earlier creation here.
+    let cluster = self::cluster();
     let mut generated = creation("m");
     generated["request"].as_object_mut().unwrap().remove("name");
-    sent(&cluster);
     assert!(allowed(&refer(&cluster, &generated).await));
-    assert_eq!(sent(&cluster), [GET_REGISTER, PUT_REGISTER, "GET a"]);
+    assert_eq!(sent(&cluster)[..3], [GET_REGISTER, PUT_REGISTER, "GET a"]);
 }
 
 #[tokio::test]
