@@ -71,16 +71,18 @@ impl ReferenceCheck {
         }
     }
 
-    /// Returns the part of the review in the interlock, and begins the reads that count. No other query than those of the
-    /// hint may have been handed out before.
+    /// Returns the part of the review in the interlock. After a hint, begins the reads that count; no other query may have
+    /// been handed out before.
     pub(in crate::evaluation) fn interlocked(
         &mut self,
         review: &ObjectReview<'_>,
     ) -> Result<Option<InterlockedReferences>, Box<Decision>> {
         let part = self.part(review);
         let targets = part.as_ref().ok().and_then(Option::as_ref).map(|part| part.targets.clone());
-        self.marking = Marking::Recorded(targets.unwrap_or_default());
-        self.begin_anew();
+        let marking = std::mem::replace(&mut self.marking, Marking::Recorded(targets.unwrap_or_default()));
+        if marking.is_hint() {
+            self.begin_anew();
+        }
         part
     }
 

@@ -41,6 +41,20 @@ fn what_a_binding_copies_onto_a_pod_makes_references() {
     assert_eq!(said["response"]["status"]["message"], "cannot update pods/p: zones/a not found (.spec.nodeName)");
 }
 
+#[cfg(feature = "interlock")]
+#[test]
+fn a_binding_reads_its_pod_in_the_interlock_too() {
+    let world = naming(".spec.nodeName");
+    let rules = depguard_core::RuleSet::load(world.control_plane, &world.rules);
+    let review = bound().to_string();
+    let review = depguard_core::protocol::ObjectReview::parse(review.as_bytes()).unwrap();
+    let mut evaluation = rules.evaluate_references(&review, &depguard_core::Context::default());
+    assert!(!evaluation.seek_hint());
+    assert!(evaluation.interlocked_references(&review).unwrap().is_none());
+    let asked: Vec<_> = evaluation.queries().into_iter().map(|query| query.path).collect();
+    assert_eq!(asked, [READ]);
+}
+
 #[test]
 fn the_resource_bindings_is_reviewed_alike() {
     let review = edited(edited(bound(), "/request/subResource", ""), "/request/resource/resource", "bindings");
