@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use crate::Result;
 
+/// Allocator of the stock programs, which the roles run.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Runs the work and returns its exit code: a failure if the work could not be done, or had a wrong result.
 pub(crate) fn run(name: &str, work: impl Future<Output = Result<bool>>) -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {

@@ -40,11 +40,7 @@ impl Process {
             .args(flags)
             .env_remove("RUST_LOG")
             // As the chart does.
-            .envs([
-                ("MALLOC_ARENA_MAX", "2"),
-                ("MALLOC_MMAP_THRESHOLD_", "131072"),
-                ("MALLOC_TRIM_THRESHOLD_", "131072"),
-            ])
+            .env("MIMALLOC_PURGE_DELAY", "0")
             .stderr(File::create(log)?)
             .spawn()?;
         Ok(Self { child, _cgroup: cgroup })

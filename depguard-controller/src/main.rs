@@ -5,6 +5,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use depguard_controller::cli::Cli;
 
+/// An allocator that gives memory back soon, so that a flood leaves room for the next one.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     match Cli::parse().run().await {

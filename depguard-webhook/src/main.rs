@@ -7,6 +7,10 @@ use depguard_kcp::cli::asked_to_stop;
 use depguard_webhook::Webhook;
 use depguard_webhook::cli::Cli;
 
+/// An allocator that gives memory back soon, so that a flood leaves room for the next one.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();

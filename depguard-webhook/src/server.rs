@@ -42,9 +42,9 @@ const MAX_STREAMS: u32 = 250;
 const MAX_BUFFERED: usize = 64 << 10;
 /// Maximum length of the headers of an HTTP/2 request, in bytes. An API server's are some 300.
 const MAX_HEADERS: u32 = 16 << 10;
-/// Number of bytes that an HTTP/2 peer may send ahead on a stream; on a connection four times as many. These bytes
-/// count in no other limit.
-const WINDOW: u32 = 64 << 10;
+/// Number of bytes that an HTTP/2 peer may send ahead on a stream; on a connection four times as many. No other limit counts
+/// these bytes: all connections together hold at most 64 MiB, as those of HTTP/1.1 do.
+const WINDOW: u32 = 16 << 10;
 /// Interval at which an HTTP/2 peer is asked for a sign of life, and its time to answer: a peer that vanished is not
 /// waited for.
 const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
