@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use depguard_core::protocol::ObjectReview;
 use depguard_core::scan::{Extractor, Prefilter};
-use depguard_core::{ControlPlane, FieldPath, OverridePolicy, Query, Review, RuleSet, Workspaces};
+use depguard_core::{
+    Context, ControlPlane, FieldPath, LogicalCluster, OverridePolicy, Query, Review, RuleSet, Workspaces,
+};
 use depguard_webhook::{ApiReader, Fetched, ReviewService, Rules};
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -16,9 +19,11 @@ use tower::ServiceExt;
 
 use self::pages::{Size, page};
 use self::reviews::{decide, review, rule};
+use self::strangers::{answer_bindings, creation, strange};
 
 mod pages;
 mod reviews;
+mod strangers;
 
 const OBJECTS: usize = 500;
 
@@ -104,6 +109,34 @@ fn decision(c: &mut Criterion) {
     c.bench_function("decision/a kind that no rule names", |b| b.iter(|| decide(&rules, black_box(&unnamed), b"")));
 }
 
+/// Measures what the webhook computes for a creation until the hint and the proof of its bindings are read, beside rules of
+/// providers that the consumer has not bound: one rule with many dependencies, or many rules. A signed path tells whose rules
+/// may bear; an unsigned one doesn't.
+fn beside_strangers(c: &mut Criterion) {
+    let creation = creation(Size::Small);
+    let compute = LogicalCluster::parse("compute").expect("a logical cluster");
+    for (path, scope) in [("a signed path", Some(Some(&compute))), ("an unsigned path", None)] {
+        let mut group = c.benchmark_group(format!("a creation beside strangers, {path}"));
+        for (rules, dependencies) in [(0, 0), (1, 1), (1, 100), (1, 499), (1, 600), (600, 1)] {
+            let honest = strange("compute", 1);
+            let strangers: Vec<_> = (0..rules).map(|n| strange(&format!("stranger{n}"), dependencies)).collect();
+            let set = RuleSet::load(ControlPlane::Kcp, strangers.iter().chain([&honest]));
+            group.bench_function(format!("{rules} rules of {dependencies} dependencies"), |b| {
+                b.iter(|| {
+                    let review = ObjectReview::parse(black_box(&creation)).expect("a review");
+                    let mut evaluation = set.evaluate_references(&review, &Context::default().with_scope(scope));
+                    assert!(evaluation.seek_hint());
+                    answer_bindings(&mut evaluation);
+                    assert!(evaluation.interlocked_references(&review).is_ok_and(|part| part.is_some()));
+                    answer_bindings(&mut evaluation);
+                    assert_eq!(evaluation.queries().len(), 1);
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
 /// Measures a whole request to the service about a kind that no rule names, from its bytes to the answer's.
 fn service(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -185,6 +218,6 @@ criterion_group! {
         .sample_size(30)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_millis(1_500));
-    targets = paths, extraction, search, decision, service
+    targets = paths, extraction, search, decision, beside_strangers, service
 }
 criterion_main!(benches);

@@ -10,7 +10,7 @@ use crate::applicability::workspace_paths::Workspaces;
 use crate::evaluation::decision::{AllowReason, Decision};
 use crate::model::api::FailurePolicy;
 use crate::model::control_plane::ControlPlane;
-use crate::model::names::GroupVersionResource;
+use crate::model::names::{GroupVersionResource, LogicalCluster};
 use crate::protocol::admission_review::{Operation, Review, ReviewError};
 use crate::rule::set::RuleSet;
 
@@ -31,6 +31,14 @@ pub struct Context<'a> {
     /// Set if the provider of the object's kind has [withdrawn](crate::freshness::Withdrawal): the kinds that it exports
     /// are no longer protected.
     pub provider_withdrew: bool,
+    /// Logical cluster of the webhook configuration by which API servers send the review; within, `None` is the one
+    /// cluster of plain Kubernetes. `None` outside: the configuration is unknown.
+    ///
+    /// API servers send a review by a configuration where the object is, or where the APIExport is from which its kind is
+    /// bound (kcp looks up configurations there). So only the constraints of rules there can bear on a creation or an
+    /// update. Any other deletion is refused, without naming the referrers of the object. They are not named either if the
+    /// bindings can't be read. A decision by the rules and the review alone stands, because it reveals no other object.
+    pub scope: Option<Option<&'a LogicalCluster>>,
 }
 
 impl<'a> Context<'a> {
@@ -53,6 +61,11 @@ impl<'a> Context<'a> {
     pub fn with_provider_withdrawn(self, provider_withdrew: bool) -> Self {
         Self { provider_withdrew, ..self }
     }
+
+    /// Returns the context with this scope of the review.
+    pub fn with_scope(self, scope: Option<Option<&'a LogicalCluster>>) -> Self {
+        Self { scope, ..self }
+    }
 }
 
 impl Default for Context<'_> {
@@ -64,6 +77,7 @@ impl Default for Context<'_> {
             overrides: &OVERRIDES,
             failure_policy: FailurePolicy::Fail,
             provider_withdrew: false,
+            scope: None,
         }
     }
 }

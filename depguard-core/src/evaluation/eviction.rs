@@ -2,7 +2,7 @@
 
 use super::{Evaluation, RequestedDeletion, State};
 use crate::evaluation::decision::{Decision, Subject};
-use crate::model::names::{GroupResource, LogicalCluster, Namespace};
+use crate::model::names::{GroupResource, Namespace};
 use crate::model::percent_encoding::percent_encode;
 use crate::protocol::admission_review::Review;
 use crate::protocol::cause::Cause;
@@ -24,8 +24,6 @@ pub(super) struct Eviction {
     namespace: Namespace,
     name: String,
     asked: bool,
-    /// The scope of the webhook configuration that caused the review, if the scope matters.
-    scope: Option<Option<LogicalCluster>>,
 }
 
 impl RequestedDeletion {
@@ -38,17 +36,12 @@ impl RequestedDeletion {
             return self.unreadable(kind, "it names no valid Pod");
         };
         let name = name.to_owned();
-        let eviction = Eviction { deletion: self, kind, namespace, name, asked: false, scope: None };
+        let eviction = Eviction { deletion: self, kind, namespace, name, asked: false };
         Evaluation(State::Evicting(Box::new(eviction)))
     }
 }
 
 impl Eviction {
-    /// Restricts the decision to objects in `scope`, once the Pod is known.
-    pub(super) fn within(&mut self, scope: Option<&LogicalCluster>) {
-        self.scope = Some(scope.cloned());
-    }
-
     /// Returns the query for the Pod, once.
     pub(super) fn hand_out(&mut self) -> Option<Query> {
         if std::mem::replace(&mut self.asked, true) {
@@ -77,10 +70,7 @@ impl Eviction {
         if let State::InProgress(progress) = &mut evaluation.0 {
             progress.queries.begin_after(POD);
         }
-        Some(match &self.scope {
-            Some(scope) => evaluation.within(scope.as_ref()),
-            None => evaluation,
-        })
+        Some(evaluation)
     }
 
     /// Returns the decision if the Pod was not read in time.

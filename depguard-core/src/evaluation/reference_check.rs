@@ -199,26 +199,6 @@ impl ReferenceCheck {
         self.queries.is_empty()
     }
 
-    /// Leaves only the constraints of rules in `scope`. No query may have been handed out before.
-    pub(super) fn restrict_to(&mut self, scope: Option<&LogicalCluster>) {
-        let known = self.constraints.len();
-        self.constraints.retain(|(ends, _)| ends.constraint.rule.cluster.as_ref() == scope);
-        if self.constraints.len() != known {
-            self.begin_anew();
-        }
-    }
-
-    /// Forgets what was read about the constraints, and begins their reads.
-    fn begin_anew(&mut self) {
-        EndsReader { kinds: &mut self.kinds, constraints: &mut self.constraints }.reset();
-        self.targets.clear();
-        self.served.clear();
-        self.queries.clear();
-        (self.problems, self.applies) = (Vec::new(), false);
-        self.diagnostics = Diagnostics { subject: Some(self.subject.clone()), ..Diagnostics::default() };
-        self.begin_reads();
-    }
-
     /// Begins to read the bindings, or the targets if no binding matters.
     fn begin_reads(&mut self) {
         self.bindings = None;

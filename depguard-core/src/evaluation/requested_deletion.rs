@@ -14,7 +14,7 @@ use crate::evaluation::decision::{AllowReason, Decision, Diagnostics, Reason, Se
 use crate::evaluation::interlocked::BearingEdges;
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::control_plane::ControlPlane;
-use crate::model::names::GroupResource;
+use crate::model::names::{GroupResource, LogicalCluster};
 use crate::protocol::admission_review::{Review, unreadable_review};
 use crate::protocol::cascade::Cascade;
 use crate::protocol::deletion_target::DeletionTarget;
@@ -39,6 +39,8 @@ pub(crate) struct RequestedDeletion {
     cascade: Option<Cascade>,
     /// The requester's name, if the operator allows them to override the protection.
     overrider: Option<String>,
+    /// See [`Context::scope`].
+    scope: Option<Option<LogicalCluster>>,
 }
 
 impl RequestedDeletion {
@@ -61,6 +63,7 @@ impl RequestedDeletion {
             kinds: review.kinds(),
             cascade: review.requested_cascade(),
             overrider: context.overrides.allows(requester).then(|| requester.username().to_owned()),
+            scope: context.scope.map(Option::<&LogicalCluster>::cloned),
         }
     }
 
@@ -93,7 +96,7 @@ impl RequestedDeletion {
     }
 
     fn begin_with_target(&self, kind: GroupResource, target: DeletionTarget) -> Evaluation {
-        let Self { control_plane, edges, graph, workspaces, failure_policy, sender, .. } = self;
+        let Self { control_plane, edges, graph, workspaces, failure_policy, sender, scope, .. } = self;
         let candidates: Vec<_> =
             (edges.iter()).filter_map(|edge| CandidateEdge::new(*control_plane, edge, &target, workspaces)).collect();
         if candidates.is_empty() {
@@ -132,6 +135,9 @@ impl RequestedDeletion {
             let list = BindingsList::new();
             progress.bindings = Some(Bindings { list, candidates, cyclic, on_delete });
             progress.queries.push(PendingQuery::Bindings);
+        }
+        if let Some(scope) = scope.as_ref().filter(|scope| **scope != progress.target.cluster) {
+            progress.restrict_to(scope.clone());
         }
         Evaluation(State::InProgress(Box::new(progress)))
     }

@@ -1,34 +1,15 @@
 //! Scope of a review: the objects about which its sender may ask.
 
-use super::{Bindings, Evaluation, InProgress, State};
+use super::{Bindings, InProgress};
 use crate::applicability::bindings_list::BindingsList;
 use crate::applicability::caller_scope::{CallerScope, Containment};
 use crate::evaluation::decision::{Decision, Reason, Subject};
 use crate::model::names::LogicalCluster;
 
-impl Evaluation {
-    /// Restricts the decision to the reviews that API servers send by a webhook configuration in `scope`. Those are
-    /// about objects in that logical cluster, or of kinds bound from an APIExport there (kcp looks up configurations
-    /// at the export). `None` is the one cluster of plain Kubernetes. Any other deletion is refused, without naming
-    /// the referrers of the object. The referrers are not named either if the bindings can't be read.
-    ///
-    /// A decision by the rules and the review alone stands, because it reveals no other object.
-    pub fn within(mut self, scope: Option<&LogicalCluster>) -> Self {
-        match &mut self.0 {
-            State::Evicting(eviction) => eviction.within(scope),
-            State::InProgress(progress) if progress.target.cluster.as_ref() != scope => {
-                progress.restrict_to(scope.cloned());
-            }
-            // Only the rules of the scope count, and they say nothing about objects outside.
-            State::Checking(check) => check.restrict_to(scope),
-            State::Settled(_) | State::InProgress(_) => {}
-        }
-        self
-    }
-}
-
 impl InProgress {
-    fn restrict_to(&mut self, provider: Option<LogicalCluster>) {
+    /// Restricts the decision to reviews by the configuration of this provider; see
+    /// [`Context::scope`](super::begin::Context).
+    pub(super) fn restrict_to(&mut self, provider: Option<LogicalCluster>) {
         let tells = provider.is_some() && self.target.cluster.is_some();
         self.caller_scope = Some(CallerScope::new(provider));
         if !tells {

@@ -280,9 +280,6 @@ impl World {
         mut pick: impl FnMut(usize) -> usize,
         mut reply: impl FnMut(&Query) -> Option<Reply>,
     ) -> Outcome {
-        if let Some(scope) = &self.scope {
-            evaluation = evaluation.within(scope.as_ref());
-        }
         let (mut open, mut asked) = (Vec::new(), Vec::new());
         loop {
             open.extend(evaluation.queries());
@@ -309,6 +306,7 @@ impl World {
             .with_workspaces(&self.workspaces)
             .with_overrides(&self.overrides)
             .with_failure_policy(self.failure_policy)
+            .with_scope(self.scope.as_ref().map(Option::as_ref))
     }
 
     /// Begins to decide a deletion by a tenant.

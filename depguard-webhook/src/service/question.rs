@@ -27,15 +27,12 @@ impl Question<'_> {
             .with_overrides(self.overrides)
             .with_failure_policy(self.path.route.failure_policy())
             .with_provider_withdrawn(self.provider_withdrew)
+            .with_scope(self.path.scope())
     }
 
     /// Begins to decide. Nothing was read before.
     pub(crate) fn evaluate(&self) -> Evaluation {
-        let evaluation = self.review.evaluate(&self.loaded.rules, &self.context());
-        match self.path.scope() {
-            Some(scope) => evaluation.within(scope),
-            None => evaluation,
-        }
+        self.review.evaluate(&self.loaded.rules, &self.context())
     }
 
     /// Returns the review of a creation or an update that may have to leave marks in the interlock.

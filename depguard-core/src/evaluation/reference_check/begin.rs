@@ -55,7 +55,8 @@ impl RuleSet {
         let reads = |constraint: &ReferenceConstraint| about.version().is_none_or(|version| constraint.reads(version));
         let constraints = constraints.iter().filter(|constraint| {
             let is_withdrawn = context.provider_withdrew && constraint.dependent_export.is_some();
-            constraint.failure_policy == context.failure_policy && reads(constraint) && !is_withdrawn
+            let is_within = context.scope.is_none_or(|scope| constraint.rule.cluster.as_ref() == scope);
+            constraint.failure_policy == context.failure_policy && reads(constraint) && is_within && !is_withdrawn
         });
         let constraints: Vec<_> = constraints.collect();
         let Some(first) = constraints.first() else {

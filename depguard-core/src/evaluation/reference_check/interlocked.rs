@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MAX_TARGETS, PendingQuery, ReferenceCheck, too_many_targets};
-use crate::applicability::bindings_list::BindingsList;
+use super::{EndsReader, MAX_TARGETS, PendingQuery, ReferenceCheck, too_many_targets};
+use crate::applicability::bindings_list::{BindingReader, BindingsList};
 use crate::applicability::constraint_ends::TargetKind;
-use crate::evaluation::decision::Decision;
+use crate::evaluation::decision::{Decision, Diagnostics};
 use crate::evaluation::interlocked::{InterlockedReferences, InterlockedReview, ServedKind, under_way};
 use crate::interlock::{Dependent, ObjectKey, Refusal, Revision};
 use crate::model::names::{GroupResource, Namespace};
@@ -84,6 +84,17 @@ impl ReferenceCheck {
             self.begin_anew();
         }
         part
+    }
+
+    /// Forgets what was read about the constraints, and begins their reads.
+    fn begin_anew(&mut self) {
+        EndsReader { kinds: &mut self.kinds, constraints: &mut self.constraints }.reset();
+        self.targets.clear();
+        self.served.clear();
+        self.queries.clear();
+        (self.problems, self.applies) = (Vec::new(), false);
+        self.diagnostics = Diagnostics { subject: Some(self.subject.clone()), ..Diagnostics::default() };
+        self.begin_reads();
     }
 
     /// Returns the reason why the check doesn't count, although it allows: a rule bears on the object that the hint did not

@@ -127,7 +127,7 @@ fn only_the_rules_of_the_asking_workspace_count() {
     let world = denying_in_kcp();
     let scoped = |cluster: &str| world.but(|world| world.scope = Some(Some(cluster.parse().unwrap())));
     scoped(COMPUTE).creates(&vm("ns", "m1", "a")).missing(&["vpcs/a"]);
-    scoped(NETWORK).creates(&vm("ns", "m1", "a")).asked(&[]).is_fine(NotBound);
+    scoped(NETWORK).creates(&vm("ns", "m1", "a")).asked(&[]).is_fine(NoRule);
     let plain = denying().but(|world| world.scope = Some(None));
     plain.creates(&vm("ns", "m1", "a")).missing(&["vpcs/a"]);
 }
