@@ -9,7 +9,7 @@ use depguard_core::rule::{Dependent, Edge, RuleKey};
 
 use super::dependents::{ALL_EDGES, DependentName, Dependents, Meaning, NamedTarget};
 use super::kind_watch::{State, Watched};
-use super::targets::Targets;
+use super::targets::{Existence, Targets};
 use crate::model::reference_count::{ReferenceCount, ReferenceCounts, UNCLEAR, Uncounted};
 
 /// Maximum number of references that a status names.
@@ -56,21 +56,26 @@ pub(super) fn count(
                 continue;
             };
             match &held.means {
-                Meaning::Named(target) if targets.index.have(target) => {}
-                Meaning::Named(target) => {
-                    if let ReferenceCount::Known(dangling) | ReferenceCount::AtLeast(dangling, _) = count {
-                        add(dangling, || dangling_reference(edge, name, target));
+                Meaning::Named(target) => match targets.index.find(target) {
+                    Existence::Exists => {}
+                    Existence::Missing => {
+                        if let ReferenceCount::Known(dangling) | ReferenceCount::AtLeast(dangling, _) = count {
+                            add(dangling, || dangling_reference(edge, name, target));
+                        }
                     }
-                }
-                // The first object that can't be told is named.
-                Meaning::Unclear(why) => {
-                    if let ReferenceCount::Known(dangling) = count {
-                        let message =
-                            format!("the references of {} {name} can't be told: it {why}", edge.dependent.kind);
-                        let untold = Uncounted { reason: UNCLEAR, message };
-                        *count = ReferenceCount::AtLeast(std::mem::take(dangling), untold);
-                    }
-                }
+                    Existence::Unknown => be_untold(count, || {
+                        let most = targets.index.tenant_mib();
+                        let kind = edge.edge.target.gvr.group_resource();
+                        let name = DependentName { namespace: target.namespace.clone(), name: target.name.clone() };
+                        format!(
+                            "whether {kind} {name} is there can't be told: references and targets in a namespace take \
+                             more than {most} MiB"
+                        )
+                    }),
+                },
+                Meaning::Unclear(why) => be_untold(count, || {
+                    format!("the references of {} {name} can't be told: it {why}", edge.dependent.kind)
+                }),
             }
         }
     }
@@ -81,6 +86,14 @@ pub(super) fn count(
 fn be_unknown(count: &mut ReferenceCount, why: impl FnOnce() -> Uncounted) {
     if !matches!(count, ReferenceCount::Unknown(_)) {
         *count = ReferenceCount::Unknown(why());
+    }
+}
+
+/// The first message stays.
+fn be_untold(count: &mut ReferenceCount, message: impl FnOnce() -> String) {
+    if let ReferenceCount::Known(dangling) = count {
+        let untold = Uncounted { reason: UNCLEAR, message: message() };
+        *count = ReferenceCount::AtLeast(std::mem::take(dangling), untold);
     }
 }
 
@@ -136,7 +149,7 @@ mod tests {
             let machine = json!({"metadata": {"namespace": "x", "name": name}, "spec": {"vpcs": vpcs}});
             dependents.put(form.read(&machine.to_string()).unwrap());
         }
-        let mut targets = Targets::default();
+        let mut targets = Targets::new(&Space::new(64 << 20));
         targets.put(Metadata { name: "a".to_owned(), namespace: Some("x".to_owned()), ..Metadata::default() });
         let edge = rule.edges()[0].clone();
         let targets = BTreeMap::from([(edge.target.gvr.clone(), Box::new(Watched::loaded(targets)))]);

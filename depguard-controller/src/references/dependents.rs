@@ -155,7 +155,8 @@ impl Index for Dependents {
         let mut taken = if held.is_empty() { 0 } else { bytes(&name, &held) };
         if !self.space.take(name.namespace.as_deref(), taken) {
             let most = self.space.tenant_mib();
-            held = unclear(&format!("is in a namespace whose references together take more than {most} MiB"));
+            held =
+                unclear(&format!("is in a namespace whose references and targets together take more than {most} MiB"));
             taken = 0;
         }
         let is_news = known.as_deref().unwrap_or_default() != &*held;

@@ -222,7 +222,7 @@ mod tests {
     use futures::stream;
 
     use super::super::dependents::NamedTarget;
-    use super::super::targets::Targets;
+    use super::super::targets::{Existence, Targets};
     use super::*;
 
     fn vpcs() -> GroupVersionResource {
@@ -255,7 +255,7 @@ mod tests {
     async fn states(failures: usize, status: u16) -> Vec<(&'static str, bool)> {
         let (space, news) = (Space::new(1000), Arc::new(Notify::new()));
         let watch =
-            KindWatch::start(vpcs(), Targets::default(), &space, Arc::clone(&news), move || events(failures, status));
+            KindWatch::start(vpcs(), Targets::new(&space), &space, Arc::clone(&news), move || events(failures, status));
         let mut seen = Vec::new();
         loop {
             news.notified().await;
@@ -283,7 +283,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn more_objects_than_there_is_space_for_are_not_kept() {
         let (space, news) = (Space::new(0), Arc::new(Notify::new()));
-        let watch = KindWatch::start(vpcs(), Targets::default(), &space, Arc::clone(&news), || events(0, 0));
+        let watch = KindWatch::start(vpcs(), Targets::new(&space), &space, Arc::clone(&news), || events(0, 0));
         news.notified().await;
         let watched = watch.lock();
         assert!(matches!(&watched.state, State::Unknown(why) if why.reason == TOO_MANY));
@@ -300,10 +300,10 @@ mod tests {
         let (space, news) = (Space::new(1000), Arc::new(Notify::new()));
         let later = move || stream::once(sleep(TRIAL * 2)).flat_map(move |()| list(&["b", "c"]));
         let events = move || list(&["a", "b"]).chain(later()).chain(stream::pending()).boxed();
-        let watch = KindWatch::start(vpcs(), Targets::default(), &space, Arc::clone(&news), events);
+        let watch = KindWatch::start(vpcs(), Targets::new(&space), &space, Arc::clone(&news), events);
         let has = |name: &str| {
             let target = NamedTarget { name: name.into(), namespace: None, uid: None };
-            watch.lock().index.have(&target)
+            watch.lock().index.find(&target) == Existence::Exists
         };
         news.notified().await;
         assert_eq!(["a", "b", "c"].map(has), [true, true, false]);

@@ -130,7 +130,7 @@ impl References {
             let (endpoint, space, news) = (endpoint.clone(), &self.space, &self.news);
             self.targets.entry(gvr).or_insert_with_key(|gvr| {
                 let kind = gvr.clone();
-                KindWatch::start(gvr.clone(), Targets::default(), space, Arc::clone(news), move || {
+                KindWatch::start(gvr.clone(), Targets::new(space), space, Arc::clone(news), move || {
                     endpoint.follow(kind.path(None, None), MetadataForm).boxed()
                 })
             });
