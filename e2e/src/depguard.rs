@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_controller::{Controller, Uninstall, WebhookTarget, manifests};
+use depguard_controller::{Controller, Uninstall, Uninstalled, WebhookTarget, manifests};
 use depguard_core::{ControlPlane, ExportName};
 use depguard_kcp::{Features, PathPeriod};
 use depguard_testbed::lasting_port;
@@ -94,7 +94,7 @@ impl Depguard {
             .path_period(self.path_period)
             .resync(self.resync)
             .enable(self.enable.clone())
-            .vital_lock_kinds(["serviceaccounts/token".parse()?].into())
+            .vital_lock_kinds(["serviceaccounts/token".parse()?, "events".parse()?].into())
             // Time that a lock may take from its review until the API server has stored the lock.
             .lock_clean_after(Duration::from_secs(2))
             .interlock_wait(self.interlock_wait)
@@ -199,13 +199,12 @@ impl Depguard {
     }
 
     /// Uninstalls depguard as the controller's subcommand does, with the controller's rights.
-    pub async fn uninstall(&self) -> Outcome {
+    pub async fn uninstall(&self) -> Outcome<Uninstalled> {
         if self.world.is_control() {
-            return Ok(());
+            return Ok(Uninstalled::default());
         }
         let what = Uninstall::new(self.control_plane(), export_name()?);
-        depguard_controller::uninstall(what.kubeconfig(Some(self.file("controller.kubeconfig")))).await?;
-        Ok(())
+        Ok(depguard_controller::uninstall(what.kubeconfig(Some(self.file("controller.kubeconfig")))).await?)
     }
 
     /// Gives the webhook another certificate authority and another URL, from its next start on.

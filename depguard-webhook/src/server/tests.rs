@@ -29,7 +29,7 @@ struct Bench {
     tasks: Tasks,
     begun: Arc<Notify>,
     go: Arc<Semaphore>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Bench {
@@ -67,7 +67,7 @@ impl Bench {
         let tasks = Tasks::default();
         let server = Server { connections: GaugedSemaphore::new(connections), ..Server::new(listener, tls, service) };
         tasks.spawn(server.run(tasks.clone()));
-        (Self { address, roots, tasks, begun, go, _folder: folder }, change)
+        (Self { address, roots, tasks, begun, go, folder }, change)
     }
 
     async fn tcp(&self) -> TcpStream {
@@ -88,6 +88,12 @@ impl Bench {
             .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(self.roots.clone())
+    }
+
+    /// Returns the certificate that a new connection is shown.
+    async fn leaf(&self) -> CertificateDer<'static> {
+        let stream = self.tls(&[], rustls::DEFAULT_VERSIONS).await;
+        stream.get_ref().1.peer_certificates().unwrap()[0].clone()
     }
 
     async fn h1(&self) -> http1::SendRequest<Full<Bytes>> {
@@ -236,4 +242,53 @@ async fn killing_answers_nothing_and_leaves_no_task() {
     drop((h1, h2));
     only_alive(before).await;
     assert!(TcpStream::connect(bench.address).await.is_err());
+}
+
+/// Changes the certificate and its key many times, one file after the other, while clients connect and ask.
+#[tokio::test]
+async fn certificates_that_change_under_load_interrupt_nobody() {
+    let mut served = None;
+    let (mut bench, _tls) =
+        Bench::from_parts(100, async |certificates| Arc::new(served.insert(certificates).server_config(None).unwrap()))
+            .await;
+    let (folder, served) = (bench.folder.path().to_owned(), served.unwrap());
+    let made: Vec<_> = (0..20).map(|_| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap()).collect();
+    for made in &made {
+        bench.roots.add(made.cert.der().clone()).unwrap();
+    }
+    let (bench, over) = (Arc::new(bench), Arc::new(Notify::new()));
+    let pair = tls::open(&folder, Reload::default()).await.unwrap();
+    let current = Arc::clone(&served);
+    bench.tasks.spawn(pair.follow(Duration::from_millis(1), move |pair| current.replace(pair)));
+    // A connection that stays, and connections that are new for each request.
+    let mut lasting = bench.h2().await;
+    let clients: Vec<_> = (0..4)
+        .map(|client| {
+            let (bench, mut over) = (Arc::clone(&bench), Box::pin(Arc::clone(&over).notified_owned()));
+            tokio::spawn(async move {
+                let mut answered = 0;
+                while futures::poll!(over.as_mut()).is_pending() {
+                    let sent = match client % 2 {
+                        0 => bench.h1().await.send_request(get("/")).await,
+                        _ => bench.h2().await.send_request(get("/")).await,
+                    };
+                    assert_eq!(body(sent.unwrap()).await, "done");
+                    answered += 1;
+                }
+                answered
+            })
+        })
+        .collect();
+    for made in &made {
+        std::fs::write(folder.join("tls.crt"), made.cert.pem()).unwrap();
+        assert_eq!(body(lasting.send_request(get("/")).await.unwrap()).await, "done");
+        std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+        while bench.leaf().await != *made.cert.der() {
+            yield_now().await;
+        }
+    }
+    over.notify_waiters();
+    for client in clients {
+        assert!(client.await.unwrap() > 0);
+    }
 }

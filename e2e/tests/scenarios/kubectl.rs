@@ -355,10 +355,10 @@ pub(crate) struct CommandOutput {
     command: String,
     status: ExitStatus,
     pub(crate) out: String,
-    err: String,
+    pub(crate) err: String,
 }
 
-fn administrator(world: &World, cast: &Cast) -> Outcome<User> {
+pub(crate) fn administrator(world: &World, cast: &Cast) -> Outcome<User> {
     User::at(world, &cast.consumer.path, &cast.consumer.namespace)
 }
 

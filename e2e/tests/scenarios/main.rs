@@ -16,6 +16,7 @@ mod finalizers;
 mod forged;
 mod gate;
 mod gitops;
+mod hostile;
 mod installation;
 mod killed;
 mod kubectl;
@@ -288,6 +289,14 @@ fn main() {
         Scenario::new("a rule is held against the schemas of its kinds", checked::against_schemas).without_control(),
         Scenario::new("uninstalled with the webhook dead, nothing is refused any more", uninstalling::webhook_dead)
             .alone(),
+        Scenario::new("an uninstall ends beside a webhook that answers nothing", hostile::uninstall)
+            .without_control()
+            .on_kubernetes()
+            .alone()
+            .interlocked_by(16),
+        Scenario::new("kubectl depguard order ends beside a webhook that answers nothing", hostile::order)
+            .without_control()
+            .on_kubernetes(),
         Scenario::new("depguard's own namespace and Helm's releases need no webhook", uninstalling::own_namespace)
             .without_control()
             .on_kubernetes()
@@ -309,6 +318,11 @@ fn main() {
         Scenario::new("a drain waits for what refers to a Pod", eviction::drained).on_kubernetes().on_real_servers(),
         Scenario::new("a ConfigMap that a Pod uses stays", local::config_map_of_pod).on_real_servers().on_kubernetes(),
         Scenario::new("each subresource that makes a reference is reviewed", doors::watched).on_kubernetes().alone(),
+        Scenario::new("each subresource that makes a reference is reviewed with registers, too", doors::watched)
+            .on_kubernetes()
+            .without_control()
+            .alone()
+            .interlocked_by(16),
         Scenario::new(
             "a webhook that is down stops neither the scheduler nor the end of a namespace",
             doors::never_shut,
@@ -462,6 +476,13 @@ fn main() {
             .with_locks(),
         Scenario::new("only what locks name is reviewed, and nothing once there are none", locks::configured::narrow)
             .without_control()
+            .with_locks(),
+        Scenario::new("what a lock holds is reviewed while other locks go", locks::configured::narrow_meanwhile)
+            .without_control()
+            .with_locks(),
+        Scenario::new("a locked Event needs no webhook for Events elsewhere", locks::configured::events)
+            .without_control()
+            .on_kubernetes()
             .with_locks(),
         Scenario::new(
             "a lock holds again after its table was deleted, and though nobody saw it made",

@@ -47,6 +47,8 @@ pub(crate) async fn below_a_pattern(world: Arc<World>) -> Outcome {
         world.provider("team:good", "good.example.com", vec![Resource::namespaced("Good")]),
         world.provider("liar", "liar.example.com", vec![Resource::namespaced("Lie")]),
     )?;
+    // kcp finds an APIExport by the path that its workspace claims, so the consumer binds before the lie.
+    let consumer = world.consumer("consumer", &[&network, &compute, &good, &evil]).await?;
     let team = good.path.strip_suffix(":good").unwrap_or_default();
     let forged = json!({"metadata": {"annotations": {"kcp.io/path": format!("{team}:evil")}}});
     evil.api.merge(LOGICAL_CLUSTER, &forged).await?.ok()?;
@@ -57,7 +59,6 @@ pub(crate) async fn below_a_pattern(world: Arc<World>) -> Outcome {
     let patch = json!({"metadata": {"annotations": accept}});
     network.api.merge(&format!("{EXPORTS}/{}", network.export), &patch).await?.ok()?;
     let vpc = network.kind("VPC")?;
-    let consumer = world.consumer("consumer", &[&network, &compute, &good, &evil]).await?;
     for (provider, kind, target) in [(&compute, "VirtualMachine", "a"), (&good, "Good", "b"), (&evil, "Lie", "c")] {
         let kind = provider.kind(kind)?;
         world.add_rule(provider, &rule("rule", &kind, &[(&vpc, ".spec.vpcRef.name")])).await?;

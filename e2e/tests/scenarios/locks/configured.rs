@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use depguard_e2e::locks::{Attempt, LOCK_KINDS_CONFIGURATION, TABLES, named};
-use depguard_e2e::{Cast, Outcome, Resource, World, ensure, eventually};
+use depguard_e2e::{Cast, Consumer, Outcome, Resource, World, ensure, eventually};
 use serde_json::{Value, json};
 
 use super::guarded;
@@ -53,6 +53,72 @@ pub(crate) async fn narrow(world: Arc<World>) -> Outcome {
         ensure(left.is_empty(), || format!("{left:?}"))
     })
     .await
+}
+
+/// Makes each lock while the last one about the same kind goes. From the moment at which a lock says that it holds, its
+/// kind is reviewed until the lock goes.
+pub(crate) async fn narrow_meanwhile(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world).await?;
+    let (consumer, mut last) = (&cast.consumer, None::<String>);
+    let of = |name: &str| json!({"targets": [named(&cast.vm, name)], "operations": ["Delete"], "reason": "kept"});
+    for round in 0..10 {
+        let name = format!("m{round}");
+        consumer.create(&cast.vm, &name, json!({})).await?;
+        let goes = async {
+            match &last {
+                Some(last) => consumer.api.delete(last).await?.ok().map(drop),
+                None => Ok(()),
+            }
+        };
+        let comes = async {
+            let lock = consumer.lock(&name, of(&name)).await?;
+            consumer.until_programmed(&world, &lock).await?;
+            Ok(lock)
+        };
+        let ((), lock) = if round % 2 == 0 {
+            tokio::try_join!(goes, comes)?
+        } else {
+            goes.await?;
+            ((), comes.await?)
+        };
+        let expected = format!("DELETE {}/{}", cast.vm.group, cast.vm.plural);
+        for _ in 0..20 {
+            let found = world.reviewed_for_locks(&cast.compute).await?;
+            ensure(found.contains(&expected), || format!("{name} is locked, and only {found:?} are reviewed"))?;
+        }
+        consumer.until_locked(&world, &lock, &consumer.object(&cast.vm, &name)).await?;
+        last = Some(lock);
+    }
+    Ok(())
+}
+
+/// Locks an Event. While no webhook answers, the Events of other namespaces come and go.
+pub(crate) async fn events(world: Arc<World>) -> Outcome {
+    let (cast, mut depguard) = guarded(&world).await?;
+    let (consumer, other) = (&cast.consumer, cast.consumer.in_namespace(&world, "other").await?);
+    let path = |place: &Consumer| format!("/api/v1/namespaces/{}/events", place.namespace);
+    let event = |place: &Consumer, name: &str| {
+        let about = json!({"kind": "Pod", "name": "a", "namespace": place.namespace});
+        json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about, "reason": "a"})
+    };
+    for place in [consumer, &other] {
+        place.api.post(&path(place), &event(place, "kept")).await?.ok()?;
+    }
+    let lock = json!({"targets": [{"resource": "events", "name": "kept"}], "reason": "evidence"});
+    let lock = consumer.lock("kept", lock).await?;
+    consumer.until_locked(&world, &lock, &format!("{}/kept", path(consumer))).await?;
+    depguard.kill_webhook();
+    other.api.delete(&format!("{}/kept", path(&other))).await?.ok()?;
+    for place in [consumer, &other] {
+        place.api.post(&path(place), &event(place, "new")).await?.ok()?;
+    }
+    let reply = consumer.api.delete(&format!("{}/new", path(consumer))).await?;
+    ensure(reply.status >= 400, || "it went though nobody could be asked".to_owned())?;
+    depguard.start_webhook().await?;
+    consumer
+        .locked(&world, &format!("{}/kept", path(consumer)), &Attempt::Delete, &["Object is locked: evidence"])
+        .await
+        .map(drop)
 }
 
 pub(crate) async fn repaired(world: Arc<World>) -> Outcome {

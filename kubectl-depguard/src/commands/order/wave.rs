@@ -96,7 +96,8 @@ impl Wave<'_> {
         let object = self.plan.object(index)?;
         let mut pause = FIRST_PAUSE;
         loop {
-            if is_stopped(&self.stop) {
+            // An API server may take its time for each object of a large wave.
+            if is_stopped(&self.stop) || Instant::now() >= deadline {
                 return Some(LeftoverReason::NotAttempted);
             }
             if object.terminating {
