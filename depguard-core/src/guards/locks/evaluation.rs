@@ -69,7 +69,7 @@ impl<'a> LockEvaluation<'a> {
     }
 
     /// Restricts the decision to the reviews that API servers send by a webhook configuration in `scope`; see
-    /// [`Evaluation::within`](crate::Evaluation::within). Other callers learn of no lock, and can't have one
+    /// [`Context::scope`](crate::Context::scope). Other callers learn of no lock, and can't have one
     /// recorded.
     pub fn within(mut self, scope: Option<&LogicalCluster>) -> Self {
         match &mut self.state {
