@@ -279,10 +279,15 @@ async fn certificates_that_change_under_load_interrupt_nobody() {
             })
         })
         .collect();
+    // In one step, so that nobody reads half of a file.
+    let write = |name: &str, content: String| {
+        std::fs::write(folder.join("new"), content).unwrap();
+        std::fs::rename(folder.join("new"), folder.join(name)).unwrap();
+    };
     for made in &made {
-        std::fs::write(folder.join("tls.crt"), made.cert.pem()).unwrap();
+        write("tls.crt", made.cert.pem());
         assert_eq!(body(lasting.send_request(get("/")).await.unwrap()).await, "done");
-        std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+        write("tls.key", made.signing_key.serialize_pem());
         while bench.leaf().await != *made.cert.der() {
             yield_now().await;
         }
