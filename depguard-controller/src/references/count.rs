@@ -7,7 +7,7 @@ use depguard_core::GroupVersionResource;
 use depguard_core::api::{DanglingReference, DanglingReferences, MissingObject};
 use depguard_core::rule::{Dependent, Edge, RuleKey};
 
-use super::dependents::{ALL_EDGES, DependentName, Dependents, Meaning, NamedTarget};
+use super::dependents::{ALL_EDGES, Dependents, Meaning, NamedTarget, ObjectName};
 use super::kind_watch::{State, Watched};
 use super::targets::{Existence, Targets};
 use crate::model::reference_count::{ReferenceCount, ReferenceCounts, UNCLEAR, Uncounted};
@@ -66,7 +66,7 @@ pub(super) fn count(
                     Existence::Unknown => be_untold(count, || {
                         let most = targets.index.tenant_mib();
                         let kind = edge.edge.target.gvr.group_resource();
-                        let name = DependentName { namespace: target.namespace.clone(), name: target.name.clone() };
+                        let name = ObjectName { namespace: target.namespace.clone(), name: target.name.clone() };
                         format!(
                             "whether {kind} {name} is there can't be told: references and targets in a namespace take \
                              more than {most} MiB"
@@ -104,7 +104,7 @@ fn add(dangling: &mut DanglingReferences, reference: impl FnOnce() -> DanglingRe
     }
 }
 
-fn dangling_reference(edge: &CountedEdge, name: &DependentName, target: &NamedTarget) -> DanglingReference {
+fn dangling_reference(edge: &CountedEdge, name: &ObjectName, target: &NamedTarget) -> DanglingReference {
     let own = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
     DanglingReference {
         namespace: own(&name.namespace),
@@ -134,8 +134,12 @@ mod tests {
     use super::super::space::Space;
     use super::*;
 
-    /// Counts the references of machines, each with the networks that it names; only `a` exists.
-    fn counted(machines: &[(&str, Vec<String>)]) -> ReferenceCount {
+    /// Room for all that a test counts.
+    const SPACE: usize = 64 << 20;
+
+    /// Counts the references of machines, each with the networks that it names; only `a` exists. `space` is that of the
+    /// networks.
+    fn counted(machines: &[(&str, Vec<String>)], space: usize) -> ReferenceCount {
         let rule = json!({"metadata": {"name": "r"}, "spec": {
             "dependent": {"group": "c.example.com", "version": "v1", "kind": "VM", "resource": "vms"},
             "dependencies": [{"group": "n.example.com", "version": "v1", "resource": "vpcs",
@@ -144,12 +148,12 @@ mod tests {
         let rule = Rule::parse(ControlPlane::Kubernetes, &rule).unwrap();
         let reader = ReferenceReader::new(rule.edges().iter().map(|edge| (&rule, edge)));
         let form = ReferenceForm::new(reader, Arc::new(Semaphore::new(1)));
-        let mut dependents = Dependents::new(&Space::new(64 << 20));
+        let mut dependents = Dependents::new(&Space::new(SPACE));
         for (name, vpcs) in machines {
             let machine = json!({"metadata": {"namespace": "x", "name": name}, "spec": {"vpcs": vpcs}});
             dependents.put(form.read(&machine.to_string()).unwrap());
         }
-        let mut targets = Targets::new(&Space::new(64 << 20));
+        let mut targets = Targets::new(&Space::new(space));
         targets.put(Metadata { name: "a".to_owned(), namespace: Some("x".to_owned()), ..Metadata::default() });
         let edge = rule.edges()[0].clone();
         let targets = BTreeMap::from([(edge.target.gvr.clone(), Box::new(Watched::loaded(targets)))]);
@@ -161,17 +165,30 @@ mod tests {
     fn an_object_that_cannot_be_told_hides_no_missing_target() {
         let has = |vpc: &str| vec![vpc.to_owned()];
         let many = || ("many", (0..10_050).map(|n| n.to_string()).collect());
-        assert!(matches!(counted(&[("m", has("a"))]), ReferenceCount::Known(known) if known.count == 0));
-        assert!(matches!(counted(&[("m", has("b"))]), ReferenceCount::Known(known) if known.count == 1));
+        assert!(matches!(counted(&[("m", has("a"))], SPACE), ReferenceCount::Known(known) if known.count == 0));
+        assert!(matches!(counted(&[("m", has("b"))], SPACE), ReferenceCount::Known(known) if known.count == 1));
         for (machines, missing) in [
             (vec![many(), ("z", has("a"))], 0),
             (vec![many(), ("z", has("b"))], 1),
             (vec![("m", has("b")), many(), ("z", has("b"))], 2),
         ] {
-            let ReferenceCount::AtLeast(known, untold) = counted(&machines) else { panic!("{machines:?}") };
+            let ReferenceCount::AtLeast(known, untold) = counted(&machines, SPACE) else { panic!("{machines:?}") };
             assert_eq!((known.count, untold.reason), (missing, UNCLEAR));
             let text = "the references of VM x/many can't be told: it has more than 10000 references";
             assert!(untold.message.starts_with(text), "{}", untold.message);
         }
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_told_is_neither_there_nor_missing() {
+        let machines = [("m", vec!["a".to_owned()])];
+        assert!(matches!(counted(&machines, SPACE), ReferenceCount::Known(known) if known.count == 0));
+        let ReferenceCount::AtLeast(known, untold) = counted(&machines, 0) else { panic!("it is told") };
+        assert_eq!((known.count, untold.reason), (0, UNCLEAR));
+        assert!(
+            untold.message.starts_with("whether vpcs.n.example.com x/a is there can't be told"),
+            "{}",
+            untold.message
+        );
     }
 }

@@ -17,7 +17,7 @@ use super::space::Space;
 #[derive(Debug)]
 pub(super) struct Dependents {
     space: Space,
-    objects: BTreeMap<DependentName, Dependent>,
+    objects: BTreeMap<ObjectName, Dependent>,
     bytes: usize,
     /// Number of the last list.
     list: u32,
@@ -32,8 +32,9 @@ struct Dependent {
     list: u32,
 }
 
+/// Name of a dependent or a target, with its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DependentName {
+pub(super) struct ObjectName {
     pub(super) namespace: Option<Box<str>>,
     pub(super) name: Box<str>,
 }
@@ -47,7 +48,7 @@ pub(super) struct ReferenceForm {
 }
 
 /// Dependent with its references, in their order.
-pub(super) type HeldReferences = (DependentName, Box<[HeldReference]>);
+pub(super) type HeldReferences = (ObjectName, Box<[HeldReference]>);
 
 /// Reference of a dependent.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +76,7 @@ pub(super) struct NamedTarget {
 
 impl Dependents {
     /// Returns all dependents with their references.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&DependentName, &HeldReference)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectName, &HeldReference)> {
         self.objects.iter().flat_map(|(name, dependent)| dependent.held.iter().map(move |held| (name, held)))
     }
 
@@ -84,7 +85,7 @@ impl Dependents {
         Self { space: space.clone(), objects: BTreeMap::new(), bytes: 0, list: 0 }
     }
 
-    fn forget(&mut self, name: &DependentName) -> Option<Box<[HeldReference]>> {
+    fn forget(&mut self, name: &ObjectName) -> Option<Box<[HeldReference]>> {
         let Dependent { held, taken, .. } = self.objects.remove(name)?;
         self.bytes = self.bytes.saturating_sub(bytes(name, &held));
         self.space.give_back(name.namespace.as_deref(), taken);
@@ -115,7 +116,7 @@ impl Form for ReferenceForm {
     type Object = HeldReferences;
 
     fn read(&self, json: &str) -> serde_json::Result<HeldReferences> {
-        let name = DependentName::read(json)?;
+        let name = ObjectName::read(json)?;
         let mut held = BTreeSet::new();
         let read = self.reader.read_json(json, |reference| held.extend(HeldReference::new(reference)));
         let held = match read {
@@ -126,7 +127,7 @@ impl Form for ReferenceForm {
     }
 
     fn read_too_large(&self, metadata: &str) -> serde_json::Result<HeldReferences> {
-        Ok((DependentName::read(metadata)?, unclear("is too large to be read")))
+        Ok((ObjectName::read(metadata)?, unclear("is too large to be read")))
     }
 
     fn places(&self) -> Option<&Semaphore> {
@@ -187,7 +188,7 @@ impl Index for Dependents {
 const OVERHEAD: usize = 64;
 
 /// Returns the memory of a dependent.
-fn bytes(name: &DependentName, held: &[HeldReference]) -> usize {
+fn bytes(name: &ObjectName, held: &[HeldReference]) -> usize {
     let length = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
     let each = held.iter().map(|HeldReference { edge: _, means }| {
         let texts = match means {
@@ -196,7 +197,7 @@ fn bytes(name: &DependentName, held: &[HeldReference]) -> usize {
         };
         size_of::<HeldReference>() + OVERHEAD + texts
     });
-    size_of::<DependentName>() + OVERHEAD + name.name.len() + length(&name.namespace) + each.sum::<usize>()
+    size_of::<ObjectName>() + OVERHEAD + name.name.len() + length(&name.namespace) + each.sum::<usize>()
 }
 
 /// Maximum length of a name, a namespace and a UID, in bytes. No object has a longer one.
@@ -212,7 +213,7 @@ fn shortened(text: &str) -> Box<str> {
     }
 }
 
-impl DependentName {
+impl ObjectName {
     /// Reads the name from an object's JSON.
     fn read(json: &str) -> serde_json::Result<Self> {
         #[derive(Deserialize)]
@@ -245,7 +246,7 @@ impl HeldReference {
 }
 
 /// Writes `x/m1`, or `m1` for an object without a namespace.
-impl fmt::Display for DependentName {
+impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
             Some(namespace) => write!(f, "{namespace}/{}", self.name),

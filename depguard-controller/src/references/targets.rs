@@ -23,7 +23,7 @@ pub(super) struct Targets {
     objects: HashMap<u64, Target>,
     /// Number of objects in all namespaces, by the hash of the name, and by that of name and UID.
     anywhere: HashMap<u64, u32>,
-    /// Namespaces of the objects.
+    /// Names of the namespaces, each kept once for all of its objects.
     namespaces: HashSet<Arc<str>>,
     /// Namespaces whose part of the space is full, so that not all of their objects are known, each with the number of the
     /// list that was last when that was seen.
@@ -32,7 +32,7 @@ pub(super) struct Targets {
     list: u32,
 }
 
-/// Whether a target exists.
+/// Existence of a target, as far as the objects are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Existence {
     Exists,
@@ -92,6 +92,15 @@ impl Targets {
         self.space.tenant_mib()
     }
 
+    fn interned(&mut self, namespace: &str) -> Arc<str> {
+        if let Some(known) = self.namespaces.get(namespace) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = namespace.into();
+        self.namespaces.insert(Arc::clone(&new));
+        new
+    }
+
     fn anywhere(&self, name: &str, uid: Option<&str>) -> u64 {
         self.keys.hash_one((name, uid))
     }
@@ -143,10 +152,7 @@ impl Index for Targets {
     }
 
     fn put(&mut self, object: Metadata) -> bool {
-        let namespace = object.namespace.as_deref().map(|name| match self.namespaces.get(name) {
-            Some(known) => Arc::clone(known),
-            None => name.into(),
-        });
+        let namespace = object.namespace.as_deref().map(|name| self.interned(name));
         let place = self.place(&object);
         let known = self.objects.remove(&place);
         known.iter().for_each(|known| forget(&self.space, &mut self.anywhere, known));
@@ -154,7 +160,6 @@ impl Index for Targets {
             let was_full = namespace.is_some_and(|namespace| self.full.insert(namespace, self.list).is_some());
             return known.is_some() || !was_full;
         }
-        self.namespaces.extend(namespace.clone());
         let target = self.target(&object, namespace);
         let is_news = known.is_none_or(|known| known.uid != target.uid);
         for key in target.names {

@@ -94,10 +94,13 @@ impl Wave<'_> {
     /// Asks for the deletion until it is granted or refused; `None` if it is granted.
     async fn ask(&self, index: usize, deadline: Instant) -> Option<LeftoverReason> {
         let object = self.plan.object(index)?;
+        // An API server may take its time for each object of a large wave.
+        if !object.terminating && Instant::now() >= deadline {
+            return Some(LeftoverReason::NotAttempted);
+        }
         let mut pause = FIRST_PAUSE;
         loop {
-            // An API server may take its time for each object of a large wave.
-            if is_stopped(&self.stop) || Instant::now() >= deadline {
+            if is_stopped(&self.stop) {
                 return Some(LeftoverReason::NotAttempted);
             }
             if object.terminating {
