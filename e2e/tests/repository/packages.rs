@@ -184,3 +184,26 @@ fn the_rust_that_is_promised_is_the_one_that_is_declared_and_tested() {
         assert!(tested.contains(&format!("channel = \"{declared}.")), "{}: {declared}", package["name"]);
     }
 }
+
+/// Without the tables of Unicode the testbed would refuse every rule: the patterns of depguard's kinds name classes of
+/// characters. In the whole workspace, other crates switch the tables on.
+#[test]
+fn the_testbed_by_itself_compiles_the_patterns_of_schemas() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--offline",
+            "--edges=normal",
+            "--prefix=none",
+            "--format={p} {f}",
+            "--package=depguard-testbed",
+        ])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    let line = tree.lines().find(|line| line.starts_with("regex v")).unwrap();
+    let features: BTreeSet<_> = line.split_whitespace().nth(2).unwrap_or_default().split(',').collect();
+    assert!(features.contains("unicode-gencat"), "{line}");
+}
