@@ -109,6 +109,23 @@ fn decision(c: &mut Criterion) {
     c.bench_function("decision/a kind that no rule names", |b| b.iter(|| decide(&rules, black_box(&unnamed), b"")));
 }
 
+/// Measures the decision about a deletion by many rules about the same two kinds, each with a field of its own: of an object
+/// to which no dependent refers, and of one to which all refer, by one field.
+fn siblings(c: &mut Criterion) {
+    let review = review("vpcs", Size::Small);
+    let pages = [("allowed", "vpc-0"), ("denied", "a")].map(|(what, vpc)| (what, page(OBJECTS, Size::Small, vpc)));
+    let mut group = c.benchmark_group("rules about the same kinds");
+    for number in [1, 1_000, 10_000] {
+        let rules: Vec<_> = (0..number).map(sibling).collect();
+        let rules = RuleSet::load(ControlPlane::Kubernetes, &rules);
+        for (what, page) in &pages {
+            let name = format!("{number}, {what}");
+            group.bench_function(name, |b| b.iter(|| decide(&rules, black_box(&review), page)));
+        }
+    }
+    group.finish();
+}
+
 /// Measures what the webhook computes for a creation until the hint and the proof of its bindings are read, beside rules of
 /// providers that the consumer has not bound: one rule with many dependencies, or many rules. A signed path tells whose rules
 /// may bear; an unsigned one doesn't.
@@ -152,6 +169,16 @@ fn service(c: &mut Criterion) {
             response.into_body().collect().await.expect("a body").to_bytes()
         });
     });
+}
+
+/// Returns a rule about virtual machines and VPCs with a field of its own, but for the first one.
+fn sibling(number: usize) -> Value {
+    let mut rule = rule(0);
+    if number > 0 {
+        rule["metadata"]["name"] = format!("sibling-{number}").into();
+        rule["spec"]["dependencies"][0]["fieldRef"]["path"] = format!(".spec.ref{number}.name").into();
+    }
+    rule
 }
 
 /// API server that must not be asked.
@@ -218,6 +245,6 @@ criterion_group! {
         .sample_size(30)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_millis(1_500));
-    targets = paths, extraction, search, decision, beside_strangers, service
+    targets = paths, extraction, search, decision, siblings, beside_strangers, service
 }
 criterion_main!(benches);

@@ -18,6 +18,10 @@ mod edge_matcher;
 pub(crate) struct ReferenceMatcher {
     extractor: Extractor,
     edges: Vec<EdgeMatcher>,
+    /// Index of the edge that needs a slot's values to find a reference.
+    edge_of_slot: Vec<Option<usize>>,
+    /// Indexes of the edges that find a reference in any object.
+    of_each: Vec<usize>,
 }
 
 /// The targets of a search, all by the same edges.
@@ -31,8 +35,20 @@ impl ReferenceMatcher {
     /// Creates a reader for `edges`. An edge that can't be followed yields no references here.
     pub(crate) fn new(edges: &[Arc<CompiledEdge>]) -> Self {
         let mut paths = Vec::new();
-        let matchers = edges.iter().filter_map(|edge| EdgeMatcher::new(edge, &mut paths)).collect();
-        Self { extractor: Extractor::taking(paths.iter().map(|(path, take)| (path, *take))), edges: matchers }
+        let edges: Vec<_> = edges.iter().filter_map(|edge| EdgeMatcher::new(edge, &mut paths)).collect();
+        let (mut edge_of_slot, mut of_each) = (vec![None; paths.len()], Vec::new());
+        for (index, matcher) in edges.iter().enumerate() {
+            if matcher.is_in_rule() {
+                of_each.push(index);
+            }
+            for slot in matcher.slots() {
+                if let Some(edge) = edge_of_slot.get_mut(slot) {
+                    *edge = Some(index);
+                }
+            }
+        }
+        let extractor = Extractor::taking(paths.iter().map(|(path, take)| (path, *take)));
+        Self { extractor, edges, edge_of_slot, of_each }
     }
 
     /// Returns the fields that hold the names.
@@ -82,9 +98,10 @@ impl ReferenceMatcher {
         misfits: &mut usize,
         mut each: impl FnMut(usize, &Item<'_, '_>, &Arc<CompiledEdge>, Match),
     ) -> Result<Page, PageError> {
+        let mut due = Vec::new();
         self.extractor.search(bytes, prefilter, |item| {
             *misfits += item.misfits();
-            for matcher in &self.edges {
+            for (_, matcher) in self.matchers(item, &mut due) {
                 matcher.match_item(item, targets, |index, target, refers| {
                     let is_target = item.uid().is_some() && item.uid() == target.uid.as_deref();
                     if !is_target {
@@ -98,10 +115,24 @@ impl ReferenceMatcher {
     /// Hands all references of an object, certain or not, to `each`.
     pub(crate) fn references(&self, json: &str, mut each: impl FnMut(ObjectReference<'_>)) -> Result<(), PageError> {
         self.extractor.object(json.as_bytes(), |item| {
-            for (index, matcher) in self.edges.iter().enumerate() {
+            for (index, matcher) in self.matchers(item, &mut Vec::new()) {
                 matcher.each_reference(index, item, &mut each);
             }
         })
+    }
+
+    /// Returns the edges by which the object may refer to something, in their order, each with its index. Edges whose fields
+    /// the object doesn't have cost nothing. `due` is a buffer.
+    fn matchers<'m>(
+        &'m self,
+        item: &Item<'_, '_>,
+        due: &'m mut Vec<usize>,
+    ) -> impl Iterator<Item = (usize, &'m EdgeMatcher)> {
+        due.clone_from(&self.of_each);
+        due.extend(item.paths_with_values().filter_map(|path| self.edge_of_slot.get(path).copied().flatten()));
+        due.sort_unstable();
+        due.dedup();
+        due.iter().filter_map(|index| Some((*index, self.edges.get(*index)?)))
     }
 }
 
@@ -120,5 +151,40 @@ impl Targets {
     pub(crate) fn push(&mut self, target: &Arc<DeletionTarget>) {
         self.by_name.entry(target.name.clone()).or_default().push(self.all.len());
         self.all.push(Arc::clone(target));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::model::control_plane::ControlPlane;
+    use crate::rule::set::RuleSet;
+
+    #[test]
+    fn an_object_costs_the_edges_whose_fields_it_has() {
+        let dependency =
+            |field_ref: Value| json!({"group": "a.io", "version": "v1", "resource": "vpcs", "fieldRef": field_ref});
+        let fields = (0..100).map(|n| dependency(json!({"path": format!(".spec.ref{n}.name")})));
+        let in_rule = dependency(json!({"value": "vpc"}));
+        let rule = json!({"metadata": {"name": "r"}, "spec": {
+            "dependent": {"group": "a.io", "version": "v1", "resource": "vms", "kind": "VM"},
+            "dependencies": fields.chain([in_rule]).collect::<Vec<_>>(),
+        }});
+        let rules = RuleSet::load(ControlPlane::Kubernetes, [&rule]);
+        assert_eq!((rules.broken(), rules.edges_to("a.io", "vpcs").len()), (0, 101));
+        let matcher = ReferenceMatcher::new(rules.edges_to("a.io", "vpcs"));
+        let visited = |spec: &str| {
+            let object = format!(r#"{{"metadata":{{"name":"m"}},"spec":{spec}}}"#);
+            let mut visited = Vec::new();
+            let each = |item: &Item<'_, '_>| {
+                visited = matcher.matchers(item, &mut Vec::new()).map(|(index, _)| index).collect();
+            };
+            matcher.extractor.object(object.as_bytes(), each).unwrap();
+            visited
+        };
+        assert_eq!(visited("{}"), [100]);
+        assert_eq!(visited(r#"{"ref7":{"name":"vpc"},"ref3":{"name":"vpc"},"other":{"name":"vpc"}}"#), [3, 7, 100]);
     }
 }

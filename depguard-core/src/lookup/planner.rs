@@ -89,13 +89,8 @@ pub(crate) fn plan(cluster: Option<&LogicalCluster>, planned: Vec<PlannedEdge>) 
     for ((export, gvr), mut planned) in kinds {
         scan_once(&mut planned);
         // One list of whole objects also serves the edges that need only metadata.
-        let reads_whole = |namespace: &Option<Namespace>| {
-            let mut scanning =
-                planned.iter().filter(|(planned, field)| field.is_none() && planned.namespace == *namespace);
-            scanning.any(|(planned, _)| !reads_metadata(&planned.edge))
-        };
-        let whole: BTreeSet<_> =
-            planned.iter().map(|(planned, _)| planned.namespace.clone()).filter(reads_whole).collect();
+        let whole = planned.iter().filter(|(planned, field)| field.is_none() && !reads_metadata(&planned.edge));
+        let whole: BTreeSet<_> = whole.map(|(planned, _)| planned.namespace.clone()).collect();
         for (PlannedEdge { namespace, edge, exemption, .. }, field) in planned {
             let whole = if field.is_none() { whole.contains(&namespace) } else { !reads_metadata(&edge) };
             let accept = if whole { Accept::Json } else { Accept::Metadata };

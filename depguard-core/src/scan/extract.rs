@@ -115,9 +115,7 @@ impl Extractor {
         for field in ["name", "namespace", "uid"] {
             tree.add_field(["metadata", field]);
         }
-        for (path, take) in paths {
-            tree.add(path, take);
-        }
+        tree.add_all(paths);
         Self { tree }
     }
 
@@ -198,6 +196,11 @@ impl<'de> Item<'_, 'de> {
     /// Returns true if there are more values at the path of that index than were read.
     pub(crate) fn is_path_cut(&self, path: usize) -> bool {
         self.found.is_slot_cut(FIRST_PATH.saturating_add(path))
+    }
+
+    /// Returns the indexes of the paths at which the object has values, whether they were read or not, in no order.
+    pub(crate) fn paths_with_values(&self) -> impl Iterator<Item = usize> {
+        self.found.touched().iter().filter_map(|slot| slot.checked_sub(FIRST_PATH))
     }
 
     /// Returns the values found at the path of that index, in ascending order of their indices.

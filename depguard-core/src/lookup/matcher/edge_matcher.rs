@@ -240,8 +240,20 @@ impl EdgeMatcher {
         dependent.selector.as_ref().is_none_or(|selector| selector.matches(label))
     }
 
-    /// Returns an unclear reference if not all values of the object that the edge needs were read.
-    fn unclear_if_cut<'i>(&self, edge: &'i Edge, item: &'i Item<'_, '_>) -> Option<ReferenceTarget<'i>> {
+    /// Returns true if the rule itself names the target, so that any object may refer to the target.
+    pub(super) fn is_in_rule(&self) -> bool {
+        match &self.edge.state {
+            EdgeState::Usable { edge, .. } => match &edge.reference {
+                Reference::Fixed(_) => true,
+                Reference::Field(_) | Reference::Selector(_) | Reference::Selected(_) => false,
+            },
+            EdgeState::Invalid(_) => false,
+        }
+    }
+
+    /// Returns the slots of the names or selectors, and of all values beside them. An object without values for these slots
+    /// refers to no target, except by a name in the rule.
+    pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
         let Self {
             edge: _,
             subject,
@@ -258,8 +270,12 @@ impl EdgeMatcher {
         } = self;
         let sources = [namespace, group, kind].into_iter().flatten().filter_map(|source| source.beside.as_ref());
         let beside = sources.chain([api_version, uid, when].into_iter().flatten());
-        let mut slots = beside.map(|beside| beside.slot).chain([*subject]);
-        (slots.any(|slot| item.is_path_cut(slot)) || self.has_too_many_parts(edge, item)).then(|| {
+        beside.map(|beside| beside.slot).chain([*subject])
+    }
+
+    /// Returns an unclear reference if not all values of the object that the edge needs were read.
+    fn unclear_if_cut<'i>(&self, edge: &'i Edge, item: &'i Item<'_, '_>) -> Option<ReferenceTarget<'i>> {
+        (self.slots().any(|slot| item.is_path_cut(slot)) || self.has_too_many_parts(edge, item)).then(|| {
             let most = Extractor::MAX_VALUES;
             let why =
                 format!("has more than {most} references, and depguard reads no more of one object; split the object");

@@ -9,6 +9,8 @@ use super::{Extractor, Hit, Indices};
 #[derive(Debug)]
 pub(super) struct FoundValues<'de> {
     slots: Vec<Slot<'de>>,
+    /// Indexes of the slots that this object has touched, so that the others cost nothing.
+    touched: Vec<usize>,
     /// Number of hits in all slots with many values together.
     hits: usize,
     /// Number of hits that each slot with many values may have in any case, however many the other slots have.
@@ -24,6 +26,7 @@ struct Slot<'de> {
     many: bool,
     /// Set if the object holds more values than were read.
     cut: bool,
+    is_touched: bool,
 }
 
 impl<'de> FoundValues<'de> {
@@ -31,12 +34,17 @@ impl<'de> FoundValues<'de> {
         self.slots.get(slot).map_or(&[], |slot| slot.hits.as_slice())
     }
 
+    /// Returns the indexes of the slots that have values, or had some before a key stood twice.
+    pub(super) fn touched(&self) -> &[usize] {
+        &self.touched
+    }
+
     pub(super) fn misfits(&self) -> usize {
         self.misfits
     }
 
     pub(super) fn is_cut(&self) -> bool {
-        self.slots.iter().any(|slot| slot.cut)
+        self.touched.iter().any(|slot| self.is_slot_cut(*slot))
     }
 
     pub(super) fn is_slot_cut(&self, slot: usize) -> bool {
@@ -44,16 +52,17 @@ impl<'de> FoundValues<'de> {
     }
 
     pub(super) fn new(tree: &PathTrie) -> Self {
-        let slots: Vec<_> =
-            tree.slots().iter().map(|many| Slot { hits: Vec::new(), many: *many, cut: false }).collect();
+        let slot = |many: &bool| Slot { hits: Vec::new(), many: *many, cut: false, is_touched: false };
+        let slots: Vec<_> = tree.slots().iter().map(slot).collect();
         let many = slots.iter().filter(|slot| slot.many).count();
-        Self { slots, hits: 0, share: Extractor::MAX_VALUES / many.max(1), misfits: 0 }
+        Self { slots, touched: Vec::new(), hits: 0, share: Extractor::MAX_VALUES / many.max(1), misfits: 0 }
     }
 
     pub(super) fn clear(&mut self) {
-        for slot in &mut self.slots {
+        for slot in self.touched.drain(..) {
+            let Some(slot) = self.slots.get_mut(slot) else { continue };
             slot.hits.clear();
-            slot.cut = false;
+            (slot.cut, slot.is_touched) = (false, false);
         }
         (self.hits, self.misfits) = (0, 0);
     }
@@ -74,8 +83,11 @@ impl<'de> FoundValues<'de> {
     }
 
     /// Adds a hit, unless there are too many. A path with many values leaves the other paths their share.
-    pub(super) fn push(&mut self, slot: usize, at: Indices, text: Cow<'de, str>) {
-        let Some(slot) = self.slots.get_mut(slot) else { return };
+    pub(super) fn push(&mut self, index: usize, at: Indices, text: Cow<'de, str>) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        if !std::mem::replace(&mut slot.is_touched, true) {
+            self.touched.push(index);
+        }
         if slot.many {
             if self.hits >= Extractor::MAX_VALUES && slot.hits.len() >= self.share {
                 slot.cut = true;

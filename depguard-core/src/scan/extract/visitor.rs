@@ -12,11 +12,15 @@ pub(super) struct Visitor<'l, 'de> {
     tree: &'l PathTrie,
     json: Json<'de>,
     found: FoundValues<'de>,
+    /// Number of maps that were read so far.
+    maps: u64,
+    /// The map in which each node was found last, by its number.
+    found_in: Vec<u64>,
 }
 
 impl<'l, 'de> Visitor<'l, 'de> {
     pub(super) fn new(tree: &'l PathTrie, json: Json<'de>) -> Self {
-        Self { tree, json, found: FoundValues::new(tree) }
+        Self { tree, json, found: FoundValues::new(tree), maps: 0, found_in: vec![0; tree.len()] }
     }
 
     /// Returns the reader at its current place. Between two objects, the caller may read the list around them.
@@ -77,6 +81,8 @@ impl<'l, 'de> Visitor<'l, 'de> {
 
     fn map(&mut self, node: &Node, at: Indices) -> Result<(), Malformed> {
         self.found.count_misfits(node.texts.len());
+        self.maps += 1;
+        let map = self.maps;
         let mut next = self.json.first_key()?;
         let mut entry = 0;
         while let Some(key) = next {
@@ -87,7 +93,10 @@ impl<'l, 'de> Visitor<'l, 'de> {
                 }
             }
             let named = node.child(&key.bytes()?);
-            if let Some(child) = named {
+            if let Some(child) = named
+                && let Some(found_in) = self.found_in.get_mut(child)
+                && std::mem::replace(found_in, map) == map
+            {
                 // If a key stands twice, the last one counts, as everywhere in JSON.
                 self.found.forget_below(self.tree, child, at);
             }
@@ -103,7 +112,7 @@ impl<'l, 'de> Visitor<'l, 'de> {
         let mut more = self.json.first_element();
         let mut index = 0;
         while more {
-            let indexed = node.indexed.iter().find(|(position, _)| *position == index).map(|(_, child)| (*child, at));
+            let indexed = node.element(index).map(|child| (child, at));
             let each = node.each.map(|child| (child, at));
             self.each([indexed, each, node.any.map(|child| (child, at.and(index)))])?;
             index += 1;
