@@ -9,7 +9,7 @@ use depguard_core::{Context, ControlPlane, FieldPath, Review, RuleSet};
 use serde_json::{Value, json};
 
 use self::pages::{Size, page};
-use self::reviews::{decide, review, rule};
+use self::reviews::{decide, review, rule, sibling};
 
 mod pages;
 mod reviews;
@@ -20,6 +20,7 @@ fn main() {
     decide(&RuleSet::load(ControlPlane::Kubernetes, &[]), &review("subnets", Size::Small), b"");
     reviews();
     unnamed_kinds();
+    siblings();
     extraction();
     searches();
     decisions();
@@ -51,6 +52,22 @@ fn unnamed_kinds() {
         count(&what, || assert!(decide(&set, &review, b"").allowed()))
     };
     assert_eq!(decided(1).count_total, decided(100).count_total, "no rule costs anything where it applies to nothing");
+}
+
+/// Decisions by many rules about the same two kinds, each with a field of its own.
+fn siblings() {
+    let review = review("vpcs", Size::Small);
+    let decided = |number: usize| {
+        let rules: Vec<_> = (0..number).map(sibling).collect();
+        let set = RuleSet::load(ControlPlane::Kubernetes, &rules);
+        let page = page(10, Size::Small, "vpc-0");
+        let what = format!("{number} rules about the same kinds: decided");
+        let first = count(&what, || assert!(decide(&set, &review, &page).allowed()));
+        (first, count(&format!("{what} again"), || assert!(decide(&set, &review, &page).allowed())))
+    };
+    let [(_, few), (first, many)] = [100, 1_000].map(decided);
+    assert!(many.count_total <= few.count_total + 20, "a rule costs a decision no allocation, but for the first one");
+    assert!(many.bytes_max < first.bytes_max / 4, "what can be made once for all decisions is");
 }
 
 fn extraction() {

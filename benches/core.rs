@@ -18,7 +18,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use self::pages::{Size, page};
-use self::reviews::{decide, review, rule};
+use self::reviews::{decide, review, rule, sibling};
 use self::strangers::{answer_bindings, creation, strange};
 
 mod pages;
@@ -169,16 +169,6 @@ fn service(c: &mut Criterion) {
             response.into_body().collect().await.expect("a body").to_bytes()
         });
     });
-}
-
-/// Returns a rule about virtual machines and VPCs with a field of its own, but for the first one.
-fn sibling(number: usize) -> Value {
-    let mut rule = rule(0);
-    if number > 0 {
-        rule["metadata"]["name"] = format!("sibling-{number}").into();
-        rule["spec"]["dependencies"][0]["fieldRef"]["path"] = format!(".spec.ref{number}.name").into();
-    }
-    rule
 }
 
 /// API server that must not be asked.

@@ -15,6 +15,16 @@ pub(crate) fn rule(number: usize) -> Value {
     }})
 }
 
+/// Returns a rule about virtual machines and VPCs with a field of its own, but for the first one.
+pub(crate) fn sibling(number: usize) -> Value {
+    let mut rule = rule(0);
+    if number > 0 {
+        rule["metadata"]["name"] = format!("sibling-{number}").into();
+        rule["spec"]["dependencies"][0]["fieldRef"]["path"] = format!(".spec.ref{number}.name").into();
+    }
+    rule
+}
+
 /// Returns a review of the deletion of an object named `a`.
 pub(crate) fn review(resource: &str, size: Size) -> Vec<u8> {
     let mut object = object(&mut Dice(7), 0, size, "vpc-1");

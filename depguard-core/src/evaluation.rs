@@ -9,7 +9,7 @@ use crate::applicability::teardown_exemption::TeardownExemption;
 use crate::evaluation::decision::{Decision, Diagnostics, Sender};
 use crate::lookup::Lookup;
 use crate::lookup::list_reader::ListReader;
-use crate::lookup::planner::{Dependents, LookupPlan};
+use crate::lookup::planner::{Dependents, LookupPlan, Plans};
 use crate::lookup::referrer_set::{MAX_SOUGHT, ReferrerSet};
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::names::Namespace;
@@ -72,6 +72,7 @@ struct InProgress {
     /// Scope of the review; `None`: the review may be about any object.
     caller_scope: Option<CallerScope>,
     graph: Arc<Graph>,
+    plans: Arc<Plans>,
     kinds: BoundKinds,
     /// True if any edge applies to the target.
     applies: bool,

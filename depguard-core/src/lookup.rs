@@ -1,3 +1,4 @@
+pub(crate) mod edge_set;
 pub(crate) mod list_reader;
 pub(crate) mod matcher;
 pub(crate) mod planner;
@@ -10,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::applicability::teardown_exemption::TeardownExemption;
-use crate::lookup::planner::LookupEdges;
+use crate::lookup::edge_set::EdgeSet;
+use crate::lookup::planner::PlannedLookup;
 use crate::lookup::reference::Match;
 use crate::lookup::referrer_set::{Referrer, ReferrerSet};
 use crate::model::api::Strategy;
@@ -42,7 +44,7 @@ pub struct Lookup {
     pub(crate) index: usize,
     dependents: Dependents,
     target: Arc<DeletionTarget>,
-    edges: Vec<Arc<CompiledEdge>>,
+    edges: Arc<EdgeSet>,
     /// The field by which an API server may select; see [`Self::field`].
     field: Option<String>,
     /// True if a table carries out the lookup.
@@ -72,19 +74,19 @@ enum Outcome {
 }
 
 impl Lookup {
-    pub(crate) fn new(index: usize, target: &Arc<DeletionTarget>, edges_of_lookup: LookupEdges) -> Self {
-        let LookupEdges { dependents, edges, exemption, field, .. } = edges_of_lookup;
+    pub(crate) fn new(index: usize, target: &Arc<DeletionTarget>, planned: &PlannedLookup) -> Self {
+        let PlannedLookup { edges, exemption, field, .. } = planned;
         Self {
             index,
-            dependents,
+            dependents: planned.dependents(target),
             target: Arc::clone(target),
-            edges,
-            field,
+            edges: Arc::clone(edges),
+            field: field.clone(),
             tabled: false,
             found: ReferrerSet::default(),
             unless_served: BTreeMap::new(),
             doubts: BTreeSet::new(),
-            exemption,
+            exemption: *exemption,
             misfits: 0,
             outcome: Outcome::Open,
         }
@@ -110,12 +112,12 @@ impl Lookup {
             EdgeState::Invalid(_) => None,
         };
         let fits = self.dependents.namespace.is_some() && self.dependents.accept == Accept::Json;
-        if fits { self.edges.iter().map(plain).collect() } else { None }
+        if fits { self.edges.edges().iter().map(plain).collect() } else { None }
     }
 
     /// Returns true if each dependent refers to the target: as many as a message names are enough.
     pub(crate) fn finds_each(&self) -> bool {
-        self.edges.iter().any(|edge| match &edge.state {
+        self.edges.edges().iter().any(|edge| match &edge.state {
             EdgeState::Usable { dependent, edge } => {
                 let Dependent { export: _, gvr: _, kind: _, selector } = &**dependent;
                 selector.is_none() && edge.is_of_each()
@@ -147,12 +149,11 @@ impl Lookup {
     }
 
     pub(crate) fn plan(&self) -> LookupPlan {
-        let rules: BTreeSet<_> = self.edges.iter().map(|edge| edge.rule.clone()).collect();
         LookupPlan {
             dependents: self.dependents.clone(),
             strategy: self.strategy(),
             field: self.field.clone(),
-            rules: rules.into_iter().collect(),
+            rules: Arc::clone(self.edges.rules()),
         }
     }
 
@@ -160,7 +161,7 @@ impl Lookup {
         &self.target
     }
 
-    pub(crate) fn edges(&self) -> &[Arc<CompiledEdge>] {
+    pub(crate) fn edges(&self) -> &EdgeSet {
         &self.edges
     }
 

@@ -1,7 +1,7 @@
 //! Exemption of edges from blocking during a teardown.
 
 /// The reason why edges don't block during a teardown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum TeardownExemption {
     /// The edges lie on a cycle.
     Cycle(Unbinding),
@@ -11,7 +11,7 @@ pub(crate) enum TeardownExemption {
 }
 
 /// The ends of an edge that lie in a binding that is being deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Unbinding {
     pub(crate) dependent: bool,
     pub(crate) target: bool,

@@ -97,8 +97,7 @@ impl RuleSet {
         let edges = self.edges_to(review.group(), review.resource()).iter();
         let edges = edges.filter(|edge| edge.failure_policy == context.failure_policy);
         let edges = edges.filter(|edge| !context.provider_withdrew || edge.target_export.is_none());
-        let deletion =
-            RequestedDeletion::new(self.control_plane(), review, edges.cloned().collect(), self.graph(), context);
+        let deletion = RequestedDeletion::new(self, review, edges.cloned().collect(), context);
         if evicts { deletion.begin_eviction(review) } else { deletion.begin(review.old_object()) }
     }
 

@@ -10,7 +10,7 @@ use crate::applicability::caller_scope::CallerScope;
 use crate::applicability::edges::{BoundKinds, CandidateEdge};
 use crate::applicability::teardown_exemption::{TeardownExemption, Unbinding};
 use crate::lookup::Lookup;
-use crate::lookup::planner::{self, PlannedEdge};
+use crate::lookup::planner::PlannedEdge;
 use crate::model::api::OnDelete;
 use crate::model::names::GroupResource;
 use crate::protocol::cause::Cause;
@@ -90,17 +90,16 @@ impl InProgress {
         self.applies |= !candidates.is_empty();
         for candidate in candidates {
             let edge = &candidate.edge;
-            let namespace = match edge.reach(&self.target) {
+            let in_namespace = match edge.reach(&self.target) {
                 Reach::Nowhere => continue,
-                Reach::Namespace => self.target.namespace.clone(),
-                Reach::Everywhere => None,
+                Reach::Namespace => true,
+                Reach::Everywhere => false,
             };
             if let EdgeState::Invalid(error) = &edge.state {
                 let why = format!("rule {} can't be evaluated: {error}; correct or delete the rule", edge.rule);
                 self.record_failure(edge.on_delete, Unresolved::new(Cause::RuleInvalid, why));
                 continue;
             }
-            let provider = edge.dependent_export.clone().and_then(|export| Some((edge.rule.cluster.clone()?, export)));
             let exemption = if edge.on_delete != OnDelete::Deny {
                 None
             } else if let Some(unbinding) = self.cycle(edge, &mut reached) {
@@ -108,9 +107,9 @@ impl InProgress {
             } else {
                 candidate.is_kept_last(&self.target).then_some(TeardownExemption::KeptLast)
             };
-            planned.push(PlannedEdge { export: provider, namespace, edge: Arc::clone(edge), exemption });
+            planned.push(PlannedEdge { edge: Arc::clone(edge), in_namespace, exemption });
         }
-        for planned in planner::plan(self.target.cluster.as_ref(), planned) {
+        for planned in self.plans.plan(planned).iter() {
             let (on_delete, exemption) = (planned.on_delete, planned.exemption);
             let lookup = Lookup::new(self.groups.len(), &self.target, planned);
             self.groups.push(EdgeGroup { plan: lookup.plan(), on_delete, exemption, lookup: None });

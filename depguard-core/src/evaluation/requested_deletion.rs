@@ -12,6 +12,7 @@ use crate::evaluation::begin::Context;
 use crate::evaluation::decision::{AllowReason, Decision, Diagnostics, Reason, Sender, Subject, Verdict};
 #[cfg(feature = "interlock")]
 use crate::evaluation::interlocked::BearingEdges;
+use crate::lookup::planner::Plans;
 use crate::model::api::{FailurePolicy, OnDelete};
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::{GroupResource, LogicalCluster};
@@ -23,6 +24,7 @@ use crate::protocol::query_queue::QueryQueue;
 use crate::protocol::reviewed_object::ReviewedObject;
 use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::cycles::Graph;
+use crate::rule::set::RuleSet;
 
 /// Deletion that a review requests, with the edges that protect the kind; its object is not read yet.
 #[derive(Debug, Clone)]
@@ -30,6 +32,7 @@ pub(crate) struct RequestedDeletion {
     control_plane: ControlPlane,
     edges: Vec<Arc<CompiledEdge>>,
     graph: Arc<Graph>,
+    plans: Arc<Plans>,
     workspaces: Workspaces,
     failure_policy: FailurePolicy,
     sender: Sender,
@@ -46,17 +49,17 @@ pub(crate) struct RequestedDeletion {
 impl RequestedDeletion {
     /// Creates the deletion that a review requests, directly or by an eviction, of an object that `edges` protect.
     pub(crate) fn new(
-        control_plane: ControlPlane,
+        rules: &RuleSet,
         review: &Review<'_>,
         edges: Vec<Arc<CompiledEdge>>,
-        graph: &Arc<Graph>,
         context: &Context<'_>,
     ) -> Self {
         let requester = review.requester();
         Self {
-            control_plane,
+            control_plane: rules.control_plane(),
             edges,
-            graph: Arc::clone(graph),
+            graph: Arc::clone(rules.graph()),
+            plans: rules.derived(),
             workspaces: context.workspaces.clone(),
             failure_policy: context.failure_policy,
             sender: Sender::from_review(review),
@@ -96,7 +99,7 @@ impl RequestedDeletion {
     }
 
     fn begin_with_target(&self, kind: GroupResource, target: DeletionTarget) -> Evaluation {
-        let Self { control_plane, edges, graph, workspaces, failure_policy, sender, scope, .. } = self;
+        let Self { control_plane, edges, graph, plans, workspaces, failure_policy, sender, scope, .. } = self;
         let candidates: Vec<_> =
             (edges.iter()).filter_map(|edge| CandidateEdge::new(*control_plane, edge, &target, workspaces)).collect();
         if candidates.is_empty() {
@@ -106,6 +109,7 @@ impl RequestedDeletion {
             bindings: None,
             caller_scope: None,
             graph: Arc::clone(graph),
+            plans: Arc::clone(plans),
             kinds: BoundKinds::new(*control_plane, target.cluster.clone(), workspaces),
             applies: false,
             groups: Vec::new(),

@@ -15,7 +15,6 @@ use crate::protocol::problem::Unresolved;
 use crate::protocol::request::{Accept, Filter, MAX_PER_PAGE, Query, QueryId, Request};
 use crate::protocol::response::Answer;
 use crate::protocol::response_error::failure;
-use crate::rule::compiled_edge::CompiledEdge;
 use crate::scan::extract::{Page, PageError, Prefilter, list_envelope};
 
 /// The most rows of a page that are looked at one by one. With more rows, reading all dependents costs less.
@@ -63,7 +62,7 @@ struct Waiter {
 /// Lookups of the same edges, each for its own target.
 #[derive(Debug)]
 struct TargetGroup {
-    references: ReferenceMatcher,
+    references: Arc<ReferenceMatcher>,
     targets: Targets,
     /// Byte pattern that every object referring to one of the targets must contain; `None` if all objects must be
     /// parsed.
@@ -119,7 +118,7 @@ impl ListReader {
         for (member, lookup) in lookups.iter().enumerate() {
             let same = |group: &&mut TargetGroup| {
                 let first = group.members.first().and_then(|first| lookups.get(*first));
-                first.is_some_and(|first| are_same(first.edges(), lookup.edges()))
+                first.is_some_and(|first| first.edges().is_same(lookup.edges()))
             };
             match groups.iter_mut().find(same) {
                 Some(group) => {
@@ -127,7 +126,7 @@ impl ListReader {
                     group.members.push(member);
                 }
                 None => groups.push(TargetGroup {
-                    references: ReferenceMatcher::new(lookup.edges()),
+                    references: lookup.edges().matcher(),
                     targets: Targets::new(lookup.target()),
                     prefilter: None,
                     members: vec![member],
@@ -396,10 +395,6 @@ fn same_dependents(lookups: &mut [Lookup]) -> Option<Dependents> {
         }
     }
     Some(dependents)
-}
-
-fn are_same(a: &[Arc<CompiledEdge>], b: &[Arc<CompiledEdge>]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
 /// Returns true if a 400 means that the server doesn't select by the field. Custom resources and most other kinds

@@ -51,6 +51,12 @@ impl ReferenceMatcher {
         Self { extractor, edges, edge_of_slot, of_each }
     }
 
+    /// Returns true if reviews at the same time may use the matcher. Patterns have working memory, of which one would wait for
+    /// another's.
+    pub(crate) fn may_be_shared(&self) -> bool {
+        !self.edges.iter().any(EdgeMatcher::cuts)
+    }
+
     /// Returns the fields that hold the names.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &FieldPath> {
         self.edges.iter().filter_map(|matcher| match &matcher.edge.state {

@@ -1,13 +1,16 @@
 //! Planner of lookups: the cheapest requests that find every dependent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::applicability::teardown_exemption::TeardownExemption;
+use crate::lookup::edge_set::EdgeSet;
 use crate::model::api::{OnDelete, OwnedDependents, Strategy};
 use crate::model::field_path::{FieldPath, Segment};
 use crate::model::names::{ExportName, GroupVersionResource, LogicalCluster, Namespace};
+use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::request::Accept;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
 use crate::rule::{Dependent, Edge, FieldReference, Reference, RuleKey};
@@ -49,93 +52,171 @@ pub struct LookupPlan {
     /// The field by which the API server selects, with [`Strategy::FieldSelector`]: `spec.vpcRef.name`.
     pub field: Option<String>,
     /// The rules that need the search.
-    pub rules: Vec<RuleKey>,
+    pub rules: Arc<[RuleKey]>,
 }
 
-/// Edges that one lookup searches together.
+/// Lookup for some edges, without its target.
 #[derive(Debug)]
-pub(crate) struct LookupEdges {
-    pub(crate) dependents: Dependents,
-    pub(crate) edges: Vec<Arc<CompiledEdge>>,
+pub(crate) struct PlannedLookup {
+    pub(crate) edges: Arc<EdgeSet>,
     /// The `onDelete` action that these edges share.
     pub(crate) on_delete: OnDelete,
     /// The teardown exemption that these edges share.
     pub(crate) exemption: Option<TeardownExemption>,
     /// The field by which an API server may select the dependents that refer to the target; `None`: all are read.
     pub(crate) field: Option<String>,
+    export: Option<(LogicalCluster, ExportName)>,
+    gvr: GroupVersionResource,
+    in_namespace: bool,
+    accept: Accept,
 }
 
 /// An edge that needs a lookup, and the scope of the lookup.
 #[derive(Debug)]
 pub(crate) struct PlannedEdge {
-    pub(crate) export: Option<(LogicalCluster, ExportName)>,
-    pub(crate) namespace: Option<Namespace>,
     pub(crate) edge: Arc<CompiledEdge>,
+    /// True if only the target's namespace is searched.
+    pub(crate) in_namespace: bool,
     pub(crate) exemption: Option<TeardownExemption>,
+}
+
+/// Plans for many edges, each made once, for all reviews that meet the same edges.
+///
+/// The edges of a plan are all that it depends on, so a plan never gets old. An edge in a plan stays alive, so its address
+/// stays its own.
+#[derive(Debug, Default)]
+pub(crate) struct Plans(Mutex<HashMap<Vec<PlannedEdge>, Arc<[PlannedLookup]>>>);
+
+impl Plans {
+    /// The fewest edges for which a plan is kept. To make a plan of fewer is quick.
+    const MIN_EDGES: usize = 16;
+    /// The most edges of all kept plans together: some 10 MiB.
+    const MAX_EDGES: usize = 10_000;
+
+    /// Plans the lookups for these edges.
+    pub(crate) fn plan(&self, planned: Vec<PlannedEdge>) -> Arc<[PlannedLookup]> {
+        if !(Self::MIN_EDGES..=Self::MAX_EDGES).contains(&planned.len()) {
+            return plan(&planned);
+        }
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept().get(&planned).cloned();
+        known.unwrap_or_else(|| {
+            let made = plan(&planned);
+            let mut kept = kept();
+            let edges = kept.keys().map(Vec::len).sum::<usize>();
+            if edges + planned.len() > Self::MAX_EDGES {
+                kept.clear();
+            }
+            kept.insert(planned, Arc::clone(&made));
+            made
+        })
+    }
 }
 
 /// Plans the lookups for these edges: one list for each kind of dependents, or lists by field selectors.
 ///
 /// Edges are grouped by teardown exemption and by `onDelete`, so that a failed list of one group never affects
 /// another group's verdict. (Their lists may still be shared.)
-pub(crate) fn plan(cluster: Option<&LogicalCluster>, planned: Vec<PlannedEdge>) -> Vec<LookupEdges> {
+fn plan(planned: &[PlannedEdge]) -> Arc<[PlannedLookup]> {
     let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for planned in planned {
-        let EdgeState::Usable { dependent, edge } = &planned.edge.state else { continue };
-        let (gvr, field) = (dependent.gvr.clone(), edge.selected_by());
-        kinds.entry((planned.export.clone(), gvr)).or_default().push((planned, field));
+    for PlannedEdge { edge, in_namespace, exemption } in planned {
+        let EdgeState::Usable { dependent, edge: followed } = &edge.state else { continue };
+        let export = edge.dependent_export.as_ref().and_then(|export| Some((edge.rule.cluster.as_ref()?, export)));
+        let search = Search { edge, in_namespace: *in_namespace, exemption: *exemption, field: followed.selected_by() };
+        kinds.entry((export, &dependent.gvr)).or_default().push(search);
     }
     let mut lookups = BTreeMap::new();
-    for ((export, gvr), mut planned) in kinds {
-        scan_once(&mut planned);
+    for ((export, gvr), mut searches) in kinds {
+        scan_once(&mut searches);
         // One list of whole objects also serves the edges that need only metadata.
-        let whole = planned.iter().filter(|(planned, field)| field.is_none() && !reads_metadata(&planned.edge));
-        let whole: BTreeSet<_> = whole.map(|(planned, _)| planned.namespace.clone()).collect();
-        for (PlannedEdge { namespace, edge, exemption, .. }, field) in planned {
-            let whole = if field.is_none() { whole.contains(&namespace) } else { !reads_metadata(&edge) };
+        let whole = searches.iter().filter(|search| search.field.is_none() && !reads_metadata(search.edge));
+        let whole: BTreeSet<_> = whole.map(|search| search.in_namespace).collect();
+        for Search { edge, in_namespace, exemption, field } in searches {
+            let whole = if field.is_none() { whole.contains(&in_namespace) } else { !reads_metadata(edge) };
             let accept = if whole { Accept::Json } else { Accept::Metadata };
-            let (cluster, export, gvr) = (cluster.cloned(), export.clone(), gvr.clone());
-            let dependents = Dependents { cluster, export, gvr, namespace, accept };
-            let key = (dependents, edge.on_delete, exemption, field);
-            lookups.entry(key).or_insert_with(Vec::new).push(edge);
+            let key = (export, gvr, in_namespace, accept, edge.on_delete, exemption, field);
+            lookups.entry(key).or_insert_with(Vec::new).push(Arc::clone(edge));
         }
     }
-    let lookup = |((dependents, on_delete, exemption, field), edges)| LookupEdges {
-        dependents,
-        edges,
-        on_delete,
-        exemption,
-        field,
-    };
+    let lookup =
+        |((export, gvr, in_namespace, accept, on_delete, exemption, field), edges): (_, Vec<_>)| PlannedLookup {
+            edges: Arc::new(EdgeSet::new(edges)),
+            on_delete,
+            exemption,
+            field,
+            export: Option::map(export, |(cluster, export): (&LogicalCluster, &ExportName)| {
+                (cluster.clone(), export.clone())
+            }),
+            gvr: GroupVersionResource::clone(gvr),
+            in_namespace,
+            accept,
+        };
     lookups.into_iter().map(lookup).collect()
+}
+
+/// The way in which an edge's dependents are searched.
+#[derive(Debug)]
+struct Search<'e> {
+    edge: &'e Arc<CompiledEdge>,
+    in_namespace: bool,
+    exemption: Option<TeardownExemption>,
+    field: Option<String>,
 }
 
 /// Lets one list serve all edges about a kind if all of its objects must be read anyway.
 ///
 /// Only a refusing edge can force that: an edge that merely warns must make a refusal neither more expensive nor
 /// likelier to fail.
-fn scan_once(planned: &mut [(PlannedEdge, Option<String>)]) {
-    let must =
-        |(planned, field): &(PlannedEdge, Option<String>)| planned.edge.on_delete == OnDelete::Deny && field.is_none();
-    if planned.iter().any(|each| must(each) && each.0.namespace.is_none()) {
-        for (planned, field) in planned {
-            (planned.namespace, *field) = (None, None);
+fn scan_once(searches: &mut [Search<'_>]) {
+    let must = |search: &Search<'_>| search.edge.on_delete == OnDelete::Deny && search.field.is_none();
+    if searches.iter().any(|search| must(search) && !search.in_namespace) {
+        for search in searches {
+            (search.in_namespace, search.field) = (false, None);
         }
         return;
     }
     let mut fields: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     let mut scanned = BTreeSet::new();
-    for each @ (PlannedEdge { namespace, .. }, field) in planned.iter() {
-        fields.entry(namespace.clone()).or_default().extend(field.clone());
-        if must(each) {
-            scanned.insert(namespace.clone());
+    for search in searches.iter() {
+        fields.entry(search.in_namespace).or_default().extend(search.field.as_deref());
+        if must(search) {
+            scanned.insert(search.in_namespace);
         }
     }
-    scanned.extend(fields.into_iter().filter(|(_, fields)| fields.len() > MAX_FIELDS).map(|(namespace, _)| namespace));
-    for (planned, field) in planned {
-        if scanned.contains(&planned.namespace) {
-            *field = None;
+    scanned.extend(fields.into_iter().filter(|(_, fields)| fields.len() > MAX_FIELDS).map(|(place, _)| place));
+    for search in searches {
+        if scanned.contains(&search.in_namespace) {
+            search.field = None;
         }
+    }
+}
+
+impl PlannedLookup {
+    /// Returns the objects to search for a target.
+    pub(crate) fn dependents(&self, target: &DeletionTarget) -> Dependents {
+        Dependents {
+            cluster: target.cluster.clone(),
+            export: self.export.clone(),
+            gvr: self.gvr.clone(),
+            namespace: target.namespace.clone().filter(|_| self.in_namespace),
+            accept: self.accept,
+        }
+    }
+}
+
+impl PartialEq for PlannedEdge {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { edge, in_namespace, exemption } = self;
+        Arc::ptr_eq(edge, &other.edge) && (in_namespace, exemption) == (&other.in_namespace, &other.exemption)
+    }
+}
+
+impl Eq for PlannedEdge {}
+
+impl Hash for PlannedEdge {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { edge, in_namespace, exemption } = self;
+        (Arc::as_ptr(edge), in_namespace, exemption).hash(state);
     }
 }
 

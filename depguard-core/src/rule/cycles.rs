@@ -36,6 +36,8 @@ pub(crate) struct Node {
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     leaving: HashMap<Node, Vec<Arc<CompiledEdge>>>,
+    /// Addresses of these edges, each of which stays the edge's own as long as `leaving` holds the edge.
+    closing: HashSet<usize>,
 }
 
 impl Graph {
@@ -65,6 +67,7 @@ impl Graph {
         let mut graph = Self::default();
         for (edge, dependent, target) in ends {
             if components.get(dependent) == components.get(target) {
+                graph.closing.insert(Arc::as_ptr(edge).addr());
                 graph.leaving.entry(Node::dependent(edge)).or_default().push(Arc::clone(edge));
             }
         }
@@ -73,8 +76,7 @@ impl Graph {
 
     /// Returns true if the edge may lie on a cycle in some logical cluster.
     pub(crate) fn may_close(&self, edge: &Arc<CompiledEdge>) -> bool {
-        let leaving = self.leaving.get(&Node::dependent(edge)).into_iter().flatten();
-        leaving.into_iter().any(|known| Arc::ptr_eq(known, edge))
+        self.closing.contains(&Arc::as_ptr(edge).addr())
     }
 
     /// Returns a kind and all kinds to which it leads. `target` returns the target kind of an edge in the reviewed

@@ -1,7 +1,8 @@
 //! Set of all rules, indexed by the kinds that they protect.
 
+use std::any::Any;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -26,6 +27,8 @@ pub struct RuleSet {
     graph: Arc<Graph>,
     /// Cycles of edges that refuse dangling references.
     constraint_graph: Arc<Graph>,
+    /// See [`Self::derived`].
+    derived: OnceLock<Arc<dyn Any + Send + Sync>>,
     versions: HashMap<RuleKey, RuleVersion>,
     broken: usize,
 }
@@ -60,6 +63,7 @@ impl RuleSet {
             constraints: HashMap::new(),
             graph: Arc::default(),
             constraint_graph: Arc::default(),
+            derived: OnceLock::new(),
             versions: HashMap::new(),
             broken: 0,
         };
@@ -145,6 +149,13 @@ impl RuleSet {
 
     pub(crate) fn graph(&self) -> &Arc<Graph> {
         &self.graph
+    }
+
+    /// Returns what the code that evaluates rules keeps of the set: data that is made once, and of a type that this module
+    /// doesn't know. There is one such type.
+    pub(crate) fn derived<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let derived = self.derived.get_or_init(|| Arc::<T>::default());
+        Arc::clone(derived).downcast().unwrap_or_default()
     }
 
     pub(crate) fn control_plane(&self) -> ControlPlane {

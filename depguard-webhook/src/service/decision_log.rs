@@ -137,6 +137,8 @@ fn clipped(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use depguard_core::api::Strategy;
     use depguard_core::lookup::{Dependents, LookupPlan};
     use depguard_core::model::{Resource, Version};
@@ -171,7 +173,7 @@ mod tests {
                 dependents: dependents(resource),
                 strategy,
                 field: None,
-                rules: Vec::new(),
+                rules: Arc::default(),
             });
         }
         assert_eq!(plan(&diagnostics).as_deref(), Some("vms=FieldSelector,disks=ClusterScan"));

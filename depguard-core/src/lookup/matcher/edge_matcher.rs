@@ -240,6 +240,12 @@ impl EdgeMatcher {
         dependent.selector.as_ref().is_none_or(|selector| selector.matches(label))
     }
 
+    /// Returns true if the edge extracts values by patterns.
+    pub(super) fn cuts(&self) -> bool {
+        let mut sources = [&self.namespace, &self.group, &self.kind].into_iter().flatten();
+        self.cuts_name.is_some() || sources.any(|source| source.cutter.is_some())
+    }
+
     /// Returns true if the rule itself names the target, so that any object may refer to the target.
     pub(super) fn is_in_rule(&self) -> bool {
         match &self.edge.state {
