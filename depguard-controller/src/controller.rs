@@ -11,7 +11,7 @@ use depguard_kcp::{
 };
 use futures::future::OptionFuture;
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::Config;
 use crate::interlock::RegisterUpkeep;
@@ -134,6 +134,17 @@ impl Controller {
         let rules = run_rounds(context, RuleRunner { reconciler, ready });
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
+            // What may end a round, and what rounds wait for, in tasks of their own: a round that computes for long keeps
+            // neither from going on. Both end with this task.
+            let (mut permits, mut probes) = (JoinSet::new(), JoinSet::new());
+            let (end, ended) = oneshot::channel::<()>();
+            permits.spawn(async move {
+                tokio::select! {
+                    _ = ended => permit_source.release_lease().await,
+                    () = permit_source.run() => {}
+                }
+            });
+            probes.spawn(prober.run());
             tokio::select! {
                 // A write under way is broken off: the next start finds what it left and goes on.
                 _ = stopped => {}
@@ -143,13 +154,15 @@ impl Controller {
                 Some(()) = OptionFuture::from(registers) => {}
                 () = following.run() => {}
                 () = async { leftovers.await; pending().await } => {}
-                () = prober.run() => {}
                 () = references => {}
-                () = permit_source.run() => {}
+                Some(_) = permits.join_next() => {}
+                Some(_) = probes.join_next() => {}
             }
             drop(reflector);
             driver.abort();
-            permit_source.release_lease().await;
+            // Nothing is written any more.
+            drop(end);
+            permits.join_next().await;
         });
         Ok(Self { probe_addr, metrics_addr, stop, task, servers })
     }

@@ -13,7 +13,7 @@ use depguard_kcp::{Endpoint, latest, send_if_new};
 use futures::{StreamExt, stream};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::model::condition::Finding;
 use crate::model::configuration_key::{ConfigurationKey, Side};
@@ -116,8 +116,9 @@ impl ProbeHandle {
     /// probes.
     pub(crate) async fn probe(&mut self, jobs: Jobs) -> ProbeResults {
         self.work.send_if_modified(|Work { jobs: known, .. }| {
-            let id = |(key, job): (&ConfigurationKey, &Arc<Job>)| (key.clone(), job.hash, job.probe.desired.clone());
-            let news = known.iter().map(id).ne(jobs.iter().map(id));
+            let is_same =
+                |((key, job), (known, before)): ((_, &Arc<Job>), (_, &Arc<Job>))| key == known && job.is_same(before);
+            let news = known.len() != jobs.len() || !jobs.iter().zip(known.iter()).all(is_same);
             if news {
                 known.clone_from(&jobs);
             }
@@ -151,25 +152,33 @@ impl ProbeHandle {
 }
 
 impl Prober {
-    /// Probes until the handle is dropped.
+    /// Probes until the handle is dropped: what changed and what is not well at once, all after a pause.
     pub(crate) async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
-        let mut changed = Instant::now();
+        let (mut changed, mut all_due) = (Instant::now(), Instant::now());
         let (mut steady, mut handovers) = (Series::new(), 0);
+        let (mut probed, mut results) = (Jobs::new(), ProbeResults::new());
         loop {
-            let work = latest(&mut self.work);
-            if std::mem::replace(&mut handovers, work.handovers) != work.handovers {
+            let Work { jobs, handovers: now_handovers } = latest(&mut self.work);
+            let all = Instant::now() >= all_due || handovers != now_handovers;
+            if std::mem::replace(&mut handovers, now_handovers) != now_handovers {
                 steady.clear();
             }
-            let jobs = work.jobs;
-            let mut found = probe_all(&jobs).await;
+            let due = if all { jobs.clone() } else { due(&jobs, &probed, &results) };
+            let mut found = probe_all(&due).await;
             // Each probe counts, also one whose result is not passed on.
-            steady = self::steady(&jobs, &mut found, &steady, Instant::now());
-            let well = jobs.iter().all(|(key, job)| found.get(key).is_some_and(|result| job.is_well(result)));
-            if well || changed.elapsed() >= SETTLING || found.values().all(|result| !result.may_settle()) {
-                send_if_new(&self.results, found);
+            steady = self::steady(&due, &mut found, &steady, Instant::now());
+            if all {
+                all_due = Instant::now() + self.pause;
             }
-            let next = if well { self.pause } else { pause.min(self.pause) };
+            results.retain(|key, _| jobs.contains_key(key));
+            results.extend(found);
+            let well = jobs.iter().all(|(key, job)| results.get(key).is_some_and(|result| job.is_well(result)));
+            if well || changed.elapsed() >= SETTLING || results.values().all(|result| !result.may_settle()) {
+                send_if_new(&self.results, results.clone());
+            }
+            probed = jobs;
+            let next = if well { all_due } else { all_due.min(Instant::now() + pause) };
             tokio::select! {
                 more = self.work.changed() => {
                     if more.is_err() {
@@ -177,10 +186,20 @@ impl Prober {
                     }
                     (pause, changed) = (FIRST_PAUSE, Instant::now());
                 }
-                () = sleep(next) => pause = if well { FIRST_PAUSE } else { next * 2 },
+                () = sleep_until(next) => pause = if well { FIRST_PAUSE } else { (pause * 2).min(self.pause) },
             }
         }
     }
+}
+
+/// Returns the jobs that are not as they were when they were `probed`, or whose results are not well.
+fn due(jobs: &Jobs, probed: &Jobs, results: &ProbeResults) -> Jobs {
+    let is_known = |(key, job): &(&ConfigurationKey, &Arc<Job>)| {
+        probed.get(*key).is_some_and(|known| known.is_same(job))
+            && results.get(*key).is_some_and(|result| job.is_well(result))
+    };
+    let due = jobs.iter().filter(|job| !is_known(job));
+    due.map(|(key, job)| (key.clone(), Arc::clone(job))).collect()
 }
 
 impl Job {
@@ -189,6 +208,11 @@ impl Job {
         let desired = webhook_configuration::without_signatures(&probe.desired).to_string();
         (desired, probe.endpoint.url(), &probe.rules, &probe.own_namespace).hash(&mut hasher);
         Self { probe, hash: hasher.finish() }
+    }
+
+    /// Returns true if both probe the same configuration, with the same signatures.
+    fn is_same(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.probe.desired == other.probe.desired
     }
 
     fn is_well(&self, result: &ProbeResult) -> bool {

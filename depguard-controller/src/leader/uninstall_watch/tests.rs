@@ -8,12 +8,14 @@ use super::*;
 /// Mark, as looks find it, and the times of the looks.
 struct Server {
     found: RefCell<Option<Result<bool, String>>>,
+    /// Time from the look to its answer.
+    delay: Cell<Duration>,
     looks: RefCell<Vec<Instant>>,
 }
 
 impl Server {
     fn new() -> Self {
-        Self { found: RefCell::new(Some(Ok(false))), looks: RefCell::default() }
+        Self { found: RefCell::new(Some(Ok(false))), delay: Cell::default(), looks: RefCell::default() }
     }
 
     /// Answers looks like this from now on; not at all if nothing is given.
@@ -24,6 +26,7 @@ impl Server {
     async fn look(&self) -> Result<bool, String> {
         self.looks.borrow_mut().push(Instant::now());
         let found = self.found.borrow().clone();
+        sleep(self.delay.get()).await;
         match found {
             Some(found) => found,
             None => std::future::pending().await,
@@ -151,4 +154,36 @@ async fn a_round_waits_for_a_look_that_is_repeated() {
         })
         .await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_lasts_however_slow_the_answers_are_and_ends_in_time() {
+    for found in [Some(Ok(true)), Some(Err("down".to_owned())), None] {
+        for step in 0..30 {
+            let server = Server::new();
+            server.delay.set(Duration::from_secs(2));
+            beside(&server, async |looks, withheld| {
+                let (_round, _) = begin(looks, withheld).await.unwrap();
+                // Ten minutes without an answer in less than two seconds.
+                let long = Duration::from_secs(600) + Duration::from_millis(50) * step;
+                assert!(timeout(long, withheld.wait_for(Option::is_some)).await.is_err());
+                let sent = server.looks.borrow().last().copied().unwrap();
+                server.answers(found.clone());
+                withheld.wait_for(Option::is_some).await.unwrap();
+                assert!(sent.elapsed() <= MAX_LOOK_AGE + Duration::from_millis(2), "{found:?} {step}");
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_each_answer_is_too_late_no_round_begins() {
+    let server = Server::new();
+    beside(&server, async |looks, withheld| {
+        server.delay.set(FRESH + Duration::from_millis(100));
+        assert!(begin(looks, withheld).await.is_none());
+        assert!(withheld.borrow().as_ref().unwrap().ends_with("the API server did not answer in time"));
+    })
+    .await;
 }

@@ -1,7 +1,7 @@
-use depguard_core::ControlPlane;
 use depguard_core::api::FailurePolicy;
 use depguard_core::probe::LoadedRule;
 use depguard_core::rule::{RuleKey, RuleVersion};
+use depguard_core::{ControlPlane, LogicalCluster};
 use depguard_kcp::{ConnectOptions, Connection};
 use serde_json::json;
 
@@ -60,6 +60,31 @@ async fn what_is_never_well_is_probed_for_hours() {
     assert_eq!(handle.probe(jobs(&endpoint, "b")).await.len(), 1);
     drop(handle);
     running.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_changed_and_what_is_not_well_is_probed_at_once() {
+    let endpoint = nowhere().await;
+    let key = |provider: &str| ConfigurationKey::new(Some(LogicalCluster::parse(provider).unwrap()), Side::Targets);
+    let places = |rule_of_c: &str| -> Jobs {
+        let of = |provider: &str, rule: &str| (key(provider), jobs(&endpoint, rule).into_values().next().unwrap());
+        [of("a", "r"), of("b", "r"), of("c", rule_of_c)].into()
+    };
+    let rule = RuleKey { cluster: None, name: "r".to_owned() };
+    let loaded = BTreeMap::from([(rule, LoadedRule::new(RuleVersion { uid: Some("1".to_owned()), generation: 1 }))]);
+    let well = || ProbeResult {
+        loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(vec![loaded.clone()]))]),
+        ..ProbeResult::default()
+    };
+    let all_well: ProbeResults = ["a", "b", "c"].map(|provider| (key(provider), Arc::new(well()))).into();
+    let due = |jobs: &Jobs, results: &ProbeResults| due(jobs, &places("r"), results).into_keys().collect::<Vec<_>>();
+    assert_eq!(due(&places("r"), &all_well), []);
+    assert_eq!(due(&places("s"), &all_well), [key("c")]);
+    let mut one_away = all_well.clone();
+    one_away.insert(key("b"), Arc::new(ProbeResult::of_problem(Finding::no(NOT_DISPATCHED, "away"))));
+    assert_eq!(due(&places("r"), &one_away), [key("b")]);
+    one_away.remove(&key("b"));
+    assert_eq!(due(&places("s"), &one_away), [key("b"), key("c")]);
 }
 
 #[tokio::test(start_paused = true)]
