@@ -114,6 +114,8 @@ fn searches() {
 fn decisions() {
     let rules = RuleSet::load(ControlPlane::Kubernetes, [&rule(0)]);
     let review = review("vpcs", Size::Small);
+    // The first decision makes what a rule set keeps.
+    decide(&rules, &review, &page(1, Size::Small, "vpc-0"));
     let decided = |objects: usize, vpc: &str| {
         let page = page(objects, Size::Small, vpc);
         let allowed = vpc != "a";

@@ -137,10 +137,11 @@ impl Controller {
             // What may end a round, and what rounds wait for, in tasks of their own: a round that computes for long keeps
             // neither from going on. Both end with this task.
             let (mut permits, mut probes) = (JoinSet::new(), JoinSet::new());
-            let (end, ended) = oneshot::channel::<()>();
+            let (end, ended) = oneshot::channel();
             permits.spawn(async move {
                 tokio::select! {
-                    _ = ended => permit_source.release_lease().await,
+                    // Not where the controller is killed.
+                    Ok(()) = ended => permit_source.release_lease().await,
                     () = permit_source.run() => {}
                 }
             });
@@ -161,8 +162,9 @@ impl Controller {
             drop(reflector);
             driver.abort();
             // Nothing is written any more.
-            drop(end);
-            permits.join_next().await;
+            if end.send(()).is_ok() {
+                permits.join_next().await;
+            }
         });
         Ok(Self { probe_addr, metrics_addr, stop, task, servers })
     }

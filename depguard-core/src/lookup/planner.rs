@@ -90,7 +90,7 @@ pub(crate) struct Plans(Mutex<HashMap<Vec<PlannedEdge>, Arc<[PlannedLookup]>>>);
 impl Plans {
     /// The fewest edges for which a plan is kept. To make a plan of fewer is quick.
     const MIN_EDGES: usize = 16;
-    /// The most edges of all kept plans together: some 10 MiB.
+    /// The most edges of all kept plans together: some 14 MiB.
     const MAX_EDGES: usize = 10_000;
 
     /// Plans the lookups for these edges.

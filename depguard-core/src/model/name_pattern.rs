@@ -33,8 +33,8 @@ pub struct Pattern {
 pub(crate) struct Cutter {
     expression: Arc<Expression>,
     parts: Arc<[Part]>,
-    /// Working memory, allocated at the first value.
-    room: Mutex<Option<(Cache, Captures)>>,
+    /// Working memory, allocated at the first value. In a box: most edges of rules have no pattern, and keep room for some.
+    room: Mutex<Option<Box<(Cache, Captures)>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Cutter {
     /// Returns the result of the first match in `text`; `None` if nothing matches.
     pub(crate) fn cut(&self, text: &str) -> Option<String> {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        let (cache, captures) = room.get_or_insert_with(|| self.expression.room());
+        let (cache, captures) = &mut **room.get_or_insert_with(|| Box::new(self.expression.room()));
         if !self.expression.search(text, cache, captures) {
             return None;
         }
