@@ -22,7 +22,7 @@ pub(crate) const REFERENCES: &str =
 /// Path of all rules.
 pub(crate) const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const BINDINGS: &str = "/apis/apis.kcp.io/v1alpha2/apibindings";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Bed {
     pub(crate) testbed: Testbed,
