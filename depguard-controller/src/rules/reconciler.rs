@@ -127,7 +127,8 @@ impl Reconciler {
     pub(crate) fn next_retry(&self) -> Option<Instant> {
         let Failures { installs, statuses, deference, .. } = &self.failures;
         let failures = [installs.next(), statuses.next(), deference.next(Instant::now())];
-        let due = [self.kinds.next_retry(), self.promise_due, self.renewal, self.change.retry()];
+        let lookups = self.lookups.next_due();
+        let due = [self.kinds.next_retry(), self.promise_due, self.renewal, self.change.retry(), lookups];
         failures.into_iter().chain(due).flatten().min()
     }
 

@@ -66,6 +66,13 @@ impl WorkspaceLookups {
         }
     }
 
+    /// Returns the time at which the next answer is no longer fresh.
+    pub fn next_due(&self) -> Option<Instant> {
+        // What is overdue already was not answered in time, and waits for the next refresh.
+        let due = self.known.values().map(|known| known.at + Self::FRESH);
+        due.filter(|due| *due > Instant::now()).min()
+    }
+
     /// Returns the last result for a path, if the path was looked up since its claims, as of the last refresh, last
     /// changed.
     pub fn get(&self, path: &WorkspacePath) -> Option<&WorkspaceLookup> {
