@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# For the scripts beside this one: goes to the checkout, and copies it to where it may be broken.
+# For the scripts beside this one: goes to the checkout, copies it to where it may be broken, and finds the patches whose names
+# begin with one of the script's arguments; without arguments, all.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 copy=$(mktemp -d)
@@ -10,6 +11,10 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 # Each mutant changes one file.
 export CARGO_INCREMENTAL=1
 survivors=0
+patches=()
+for begins in "${@:-}"; do
+  patches+=("$PWD"/.ci/mutants/"$begins"*.patch)
+done
 
 in_copy() {
   (cd "$copy" && "$@")

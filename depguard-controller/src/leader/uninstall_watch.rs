@@ -25,6 +25,8 @@ const MEANWHILE: Duration = Duration::from_millis(750);
 /// Pause after a look that failed, while the last one still counts.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// Reason for which a look failed.
+const LATE: &str = "the API server did not answer in time";
 /// Reason for which nobody writes during an uninstall.
 const UNINSTALLING: &str =
     "depguard is being uninstalled; the controller installs nothing until two minutes after the uninstall";
@@ -83,7 +85,7 @@ pub(crate) async fn watch_uninstall<L: Future<Output = Result<bool, String>>>(
     let mut next = Instant::now();
     // Time until which a failed look changes nothing: what rounds write goes by a look that is young enough.
     let mut bearable = next + MAX_LOOK_AGE;
-    let mut failure = "the API server did not answer in time".to_owned();
+    let mut failure = LATE.to_owned();
     let unknown = |why: &str| Some(format!("could not find out whether depguard is being uninstalled: {why}"));
     loop {
         let may_write = withheld.borrow().is_none();
@@ -133,9 +135,7 @@ pub(crate) async fn watch_uninstall<L: Future<Output = Result<bool, String>>>(
                 }
                 let sent = Instant::now();
                 let look = timeout_at(sent + FRESH, look());
-                asked.push(async move {
-                    (sent, look.await.unwrap_or_else(|_| Err("the API server did not answer in time".to_owned())))
-                });
+                asked.push(async move { (sent, look.await.unwrap_or_else(|_| Err(LATE.to_owned()))) });
                 newest = Some(sent);
                 next = sent + if may_write { MEANWHILE } else { MAX_LOOK_AGE };
             }

@@ -156,14 +156,15 @@ impl Prober {
     pub(crate) async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         let (mut changed, mut all_due) = (Instant::now(), Instant::now());
-        let (mut steady, mut handovers) = (Series::new(), 0);
+        let (mut steady, mut known_handovers) = (Series::new(), 0);
         let (mut probed, mut results) = (Jobs::new(), ProbeResults::new());
         loop {
-            let Work { jobs, handovers: now_handovers } = latest(&mut self.work);
-            let all = Instant::now() >= all_due || handovers != now_handovers;
-            if std::mem::replace(&mut handovers, now_handovers) != now_handovers {
+            let Work { jobs, handovers } = latest(&mut self.work);
+            if std::mem::replace(&mut known_handovers, handovers) != handovers {
                 steady.clear();
+                all_due = Instant::now();
             }
+            let all = Instant::now() >= all_due;
             let due = if all { jobs.clone() } else { due(&jobs, &probed, &results) };
             let mut found = probe_all(&due).await;
             // Each probe counts, also one whose result is not passed on.

@@ -138,20 +138,13 @@ fn plan(planned: &[PlannedEdge]) -> Arc<[PlannedLookup]> {
             lookups.entry(key).or_insert_with(Vec::new).push(Arc::clone(edge));
         }
     }
-    let lookup =
-        |((export, gvr, in_namespace, accept, on_delete, exemption, field), edges): (_, Vec<_>)| PlannedLookup {
-            edges: Arc::new(EdgeSet::new(edges)),
-            on_delete,
-            exemption,
-            field,
-            export: Option::map(export, |(cluster, export): (&LogicalCluster, &ExportName)| {
-                (cluster.clone(), export.clone())
-            }),
-            gvr: GroupVersionResource::clone(gvr),
-            in_namespace,
-            accept,
-        };
-    lookups.into_iter().map(lookup).collect()
+    let lookups =
+        lookups.into_iter().map(|((export, gvr, in_namespace, accept, on_delete, exemption, field), edges)| {
+            let export = export.map(|(cluster, export)| (cluster.clone(), export.clone()));
+            let (edges, gvr) = (Arc::new(EdgeSet::new(edges)), gvr.clone());
+            PlannedLookup { edges, on_delete, exemption, field, export, gvr, in_namespace, accept }
+        });
+    lookups.collect()
 }
 
 /// The way in which an edge's dependents are searched.
