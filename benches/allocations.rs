@@ -10,9 +10,11 @@ use serde_json::{Value, json};
 
 use self::pages::{Size, page};
 use self::reviews::{decide, review, rule, sibling};
+use self::strangers::{decide_deletion, deletion, foreign_rules};
 
 mod pages;
 mod reviews;
+mod strangers;
 
 fn main() {
     println!("{:<64} {:>12} {:>12} {:>12}", "", "allocations", "bytes", "at once");
@@ -21,6 +23,7 @@ fn main() {
     reviews();
     unnamed_kinds();
     siblings();
+    foreign();
     extraction();
     searches();
     decisions();
@@ -68,6 +71,18 @@ fn siblings() {
     let [(_, few), (first, many)] = [100, 1_000].map(decided);
     assert!(many.count_total <= few.count_total + 20, "a rule costs a decision no allocation, but for the first one");
     assert!(many.bytes_max < first.bytes_max / 4, "what can be made once for all decisions is");
+}
+
+/// Decisions in a logical cluster beside rules of providers that it has not bound, about the same target.
+fn foreign() {
+    let (review, page) = (deletion(), page(10, Size::Small, "vpc-0"));
+    let decided = |foreign: usize| {
+        let rules = foreign_rules(foreign);
+        let decide = || assert!(decide_deletion(&rules, &review, &page).allowed());
+        let counted = count(&format!("{foreign} rules of providers that nobody has bound: decided"), decide);
+        (counted.count_total, counted.bytes_total, counted.bytes_max)
+    };
+    assert_eq!(decided(0), decided(10_000), "a rule that does not bear costs nothing");
 }
 
 fn extraction() {

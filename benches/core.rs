@@ -14,12 +14,12 @@ use depguard_webhook::{ApiReader, Fetched, ReviewService, Rules};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use self::pages::{Size, page};
+use self::pages::{Dice, Size, object, page};
 use self::reviews::{decide, review, rule, sibling};
-use self::strangers::{answer_bindings, creation, strange};
+use self::strangers::{answer_bindings, decide_deletion, deletion, foreign_rules, strange};
 
 mod pages;
 mod reviews;
@@ -154,6 +154,19 @@ fn beside_strangers(c: &mut Criterion) {
     }
 }
 
+/// Measures a whole deletion beside rules about the same target, of providers that the consumer has not bound.
+fn beside_foreign_rules(c: &mut Criterion) {
+    let (review, page) = (deletion(), page(OBJECTS, Size::Small, "vpc-0"));
+    let mut group = c.benchmark_group("a deletion beside rules of providers that nobody has bound");
+    for foreign in [0, 500, 2_000, 10_000] {
+        let rules = foreign_rules(foreign);
+        group.bench_function(format!("{foreign} rules"), |b| {
+            b.iter(|| assert!(decide_deletion(&rules, black_box(&review), &page).allowed()));
+        });
+    }
+    group.finish();
+}
+
 /// Measures a whole request to the service about a kind that no rule names, from its bytes to the answer's.
 fn service(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -169,6 +182,19 @@ fn service(c: &mut Criterion) {
             response.into_body().collect().await.expect("a body").to_bytes()
         });
     });
+}
+
+/// Returns a review of the creation of a virtual machine, in a logical cluster of kcp.
+fn creation(size: Size) -> Vec<u8> {
+    let mut object = object(&mut Dice(7), 0, size, "vpc-1");
+    object["metadata"]["annotations"]["kcp.io/cluster"] = json!("consumer");
+    object["metadata"]["uid"] = json!("m");
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "1", "operation": "CREATE", "name": object["metadata"]["name"], "namespace": "default", "object": object,
+        "resource": {"group": "compute.example.com", "version": "v1", "resource": "virtualmachines"},
+        "userInfo": {"username": "alice", "groups": ["system:authenticated"], "extra": {"authentication.kcp.io/cluster-name": ["consumer"]}},
+    }});
+    review.to_string().into_bytes()
 }
 
 /// API server that must not be asked.
@@ -235,6 +261,6 @@ criterion_group! {
         .sample_size(30)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_millis(1_500));
-    targets = paths, extraction, search, decision, siblings, beside_strangers, service
+    targets = paths, extraction, search, decision, siblings, beside_strangers, beside_foreign_rules, service
 }
 criterion_main!(benches);

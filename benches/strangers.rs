@@ -1,10 +1,11 @@
 //! Consumer in kcp, beside providers that it has not bound.
 
-use depguard_core::Evaluation;
 use depguard_core::protocol::Answer;
+use depguard_core::{Context, ControlPlane, Decision, Evaluation, Review, RuleSet};
 use serde_json::{Value, json};
 
-use crate::pages::{Dice, Size, object};
+use crate::pages::Size;
+use crate::reviews::review;
 
 /// Returns a rule of the provider in this logical cluster: its virtual machines refer to VPCs, and to further kinds of its
 /// own, none of which may be missing.
@@ -27,17 +28,37 @@ pub(crate) fn strange(cluster: &str, dependencies: usize) -> Value {
     }})
 }
 
-/// Returns a review of the creation of a virtual machine, in a logical cluster of kcp.
-pub(crate) fn creation(size: Size) -> Vec<u8> {
-    let mut object = object(&mut Dice(7), 0, size, "vpc-1");
-    object["metadata"]["annotations"]["kcp.io/cluster"] = json!("consumer");
-    object["metadata"]["uid"] = json!("m");
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-        "uid": "1", "operation": "CREATE", "name": object["metadata"]["name"], "namespace": "default", "object": object,
-        "resource": {"group": "compute.example.com", "version": "v1", "resource": "virtualmachines"},
-        "userInfo": {"username": "alice", "groups": ["system:authenticated"], "extra": {"authentication.kcp.io/cluster-name": ["consumer"]}},
-    }});
+/// Returns a review of the deletion of a VPC named `a`, in a logical cluster of kcp.
+pub(crate) fn deletion() -> Vec<u8> {
+    let mut review: Value = serde_json::from_slice(&review("vpcs", Size::Small)).expect("a review");
+    review["request"]["oldObject"]["metadata"]["annotations"]["kcp.io/cluster"] = json!("consumer");
+    review["request"]["userInfo"]["extra"] = json!({"authentication.kcp.io/cluster-name": ["consumer"]});
     review.to_string().into_bytes()
+}
+
+/// Decides a deletion in a logical cluster of kcp; the list of virtual machines is this one page.
+pub(crate) fn decide_deletion(rules: &RuleSet, review: &[u8], page: &[u8]) -> Decision {
+    let review = Review::parse(review).expect("a review");
+    let mut evaluation = rules.evaluate(&review, &Context::default());
+    answer_bindings(&mut evaluation);
+    for query in evaluation.queries() {
+        evaluation.answer(query.id, Answer::Response { status: 200, body: page });
+    }
+    evaluation.decide()
+}
+
+/// Returns rules about VPCs, none of which looks for targets: of so many providers that nobody has bound, and of one that is
+/// bound.
+pub(crate) fn foreign_rules(foreign: usize) -> RuleSet {
+    let providers = (0..foreign).map(|n| format!("foreign{n}")).chain(["compute".to_owned()]);
+    let rules: Vec<_> = providers
+        .map(|provider| {
+            let mut rule = strange(&provider, 1);
+            rule["spec"]["dependencies"][0]["onMissing"] = Value::Null;
+            rule
+        })
+        .collect();
+    RuleSet::load(ControlPlane::Kcp, &rules)
 }
 
 /// Answers that the logical cluster has bound the virtual machines of the provider `compute`, and VPCs.

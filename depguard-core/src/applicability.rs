@@ -1,8 +1,9 @@
 pub(crate) mod api_bindings;
 pub(crate) mod bindings_list;
+pub(crate) mod bound_kinds;
 pub(crate) mod caller_scope;
+pub(crate) mod candidates;
 pub(crate) mod constraint_ends;
-pub(crate) mod edges;
 pub(crate) mod overrides;
 pub(crate) mod rule_grant;
 pub(crate) mod teardown;

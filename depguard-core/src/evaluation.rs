@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::applicability::bindings_list::BindingsList;
+use crate::applicability::bound_kinds::BoundKinds;
 use crate::applicability::caller_scope::CallerScope;
-use crate::applicability::edges::{BoundKinds, CandidateEdge};
+use crate::applicability::candidates::Candidates;
 use crate::applicability::teardown::{Scope, TeardownScopes, TeardownVerdict, place};
 use crate::applicability::teardown_exemption::TeardownExemption;
 use crate::evaluation::decision::{Decision, Diagnostics, Sender};
@@ -102,7 +103,7 @@ struct InProgress {
 #[derive(Debug)]
 struct Bindings {
     list: BindingsList,
-    candidates: Vec<CandidateEdge>,
+    candidates: Candidates,
     /// True if the ends of edges must be known, because an edge may lie on a cycle.
     cyclic: bool,
     /// The strictest `onDelete` action of the edges that need the bindings.

@@ -13,6 +13,7 @@ pub(crate) mod compiled_edge;
 mod compiled_rule;
 pub(crate) mod cycles;
 pub(crate) mod error;
+pub(crate) mod kind_edges;
 mod kind_order;
 mod missing_field;
 mod parse;

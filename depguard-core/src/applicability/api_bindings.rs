@@ -21,6 +21,15 @@ pub(crate) struct Binding<'a> {
     status: Status<'a>,
 }
 
+/// The APIExport that an APIBinding names.
+#[derive(Debug)]
+pub(crate) struct Origin<S> {
+    provider: Option<S>,
+    export: Option<S>,
+    /// The workspace path in the reference; empty if it is left out.
+    path: S,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
@@ -69,27 +78,22 @@ struct BoundResource<'a> {
 impl Binding<'_> {
     /// Returns true if the APIBinding binds `kind` from the APIExport `export` of the logical cluster `provider`.
     pub(crate) fn binds(&self, provider: &LogicalCluster, export: &str, kind: &GroupResource) -> bool {
-        self.provider() == Some(provider.as_str()) && self.serves(export, kind)
+        self.provider() == Some(provider.as_str()) && self.export() == Some(export) && self.has(kind)
     }
 
-    /// Returns true if the APIBinding binds `kind` from the APIExport that a rule names by its workspace path.
-    ///
-    /// If the logical cluster of that path is unknown, the path in the binding's reference decides. If the reference
-    /// has an id instead of a path, or leaves the path out, the binding counts: one refusal too many is better than
-    /// one deletion too many.
+    /// Returns true if the APIBinding binds `kind` from the APIExport that a rule names; see [`Origin::is`].
     pub(crate) fn binds_ref(
         &self,
         export: &ExportRef,
         provider: Option<&LogicalCluster>,
         kind: &GroupResource,
     ) -> bool {
-        match provider {
-            Some(provider) => self.binds(provider, export.name.as_str(), kind),
-            None => {
-                let path = self.path();
-                (path == export.path.as_str() || !path.contains(':')) && self.serves(export.name.as_str(), kind)
-            }
-        }
+        self.origin().is(export, provider) && self.has(kind)
+    }
+
+    /// Returns the APIExport, as far as the APIBinding tells it.
+    pub(crate) fn origin(&self) -> Origin<&str> {
+        Origin { provider: self.provider(), export: self.export(), path: self.path() }
     }
 
     /// Returns the logical cluster of the APIExport.
@@ -120,9 +124,33 @@ impl Binding<'_> {
         self.metadata.deletion_timestamp.as_ref().is_some_and(|timestamp| !timestamp.as_str().is_empty())
     }
 
-    fn serves(&self, export: &str, kind: &GroupResource) -> bool {
+    /// Returns true if the APIBinding binds `kind`.
+    pub(crate) fn has(&self, kind: &GroupResource) -> bool {
         let kind = (kind.group.as_str(), kind.resource.as_str());
-        self.export() == Some(export) && self.bound().any(|bound| bound == kind)
+        self.bound().any(|bound| bound == kind)
+    }
+}
+
+impl<S: AsRef<str>> Origin<S> {
+    /// Returns true if this is the APIExport that a rule names by its workspace path; `provider` is the logical cluster of
+    /// that path, if known.
+    ///
+    /// If the logical cluster is unknown, the path in the binding's reference decides. If the reference has an id instead
+    /// of a path, or leaves the path out, the binding counts: one refusal too many is better than one deletion too many.
+    pub(crate) fn is(&self, export: &ExportRef, provider: Option<&LogicalCluster>) -> bool {
+        let Self { provider: bound, export: name, path } = self;
+        let is_providers = match provider {
+            Some(provider) => bound.as_ref().is_some_and(|bound| bound.as_ref() == provider.as_str()),
+            None => path.as_ref() == export.path.as_str() || !path.as_ref().contains(':'),
+        };
+        is_providers && name.as_ref().is_some_and(|name| name.as_ref() == export.name.as_str())
+    }
+}
+
+impl Origin<&str> {
+    pub(crate) fn to_owned(&self) -> Origin<String> {
+        let Self { provider, export, path } = self;
+        Origin { provider: provider.map(str::to_owned), export: export.map(str::to_owned), path: (*path).to_owned() }
     }
 }
 

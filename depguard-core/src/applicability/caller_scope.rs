@@ -33,9 +33,8 @@ impl CallerScope {
 
     /// Takes a binding of the object's logical cluster.
     pub(crate) fn observe(&mut self, binding: &Binding<'_>, kind: &GroupResource) {
-        let kind = (kind.group.as_str(), kind.resource.as_str());
         let provider = self.provider.as_ref().map(LogicalCluster::as_str);
-        if provider.is_some() && binding.provider() == provider && binding.bound().any(|bound| bound == kind) {
+        if provider.is_some() && binding.provider() == provider && binding.has(kind) {
             self.containment = Containment::Inside;
         }
     }

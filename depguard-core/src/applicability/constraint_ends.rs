@@ -92,11 +92,8 @@ impl ConstraintEnds {
             if binding.binds_ref(export, provider.as_ref(), &edge.target) {
                 let bound = binding.provider().and_then(|cluster| LogicalCluster::parse(cluster).ok());
                 *found = TargetKind::Own(bound.map(|cluster| (cluster, export.name.clone())));
-            } else if *found == TargetKind::Unbound {
-                let kind = (edge.target.group.as_str(), edge.target.resource.as_str());
-                if binding.bound().any(|bound| bound == kind) {
-                    *found = TargetKind::Other;
-                }
+            } else if *found == TargetKind::Unbound && binding.has(&edge.target) {
+                *found = TargetKind::Other;
             }
         }
     }

@@ -6,7 +6,7 @@ pub(crate) enum TeardownExemption {
     /// The edges lie on a cycle.
     Cycle(Unbinding),
     /// The deletion of the logical cluster deletes the dependents
-    /// [last](crate::applicability::edges::CandidateEdge::is_kept_last).
+    /// [last](crate::rule::compiled_edge::CompiledEdge::is_kept_last).
     KeptLast,
 }
 

@@ -94,10 +94,10 @@ impl RuleSet {
         if !deletes && !evicts {
             return Evaluation::settled(Decision::allow(AllowReason::NotADeletion));
         }
-        let edges = self.edges_to(review.group(), review.resource()).iter();
-        let edges = edges.filter(|edge| edge.failure_policy == context.failure_policy);
-        let edges = edges.filter(|edge| !context.provider_withdrew || edge.target_export.is_none());
-        let deletion = RequestedDeletion::new(self, review, edges.cloned().collect(), context);
+        let edges = self.edges_to(review.group(), review.resource(), context.failure_policy).cloned();
+        let edges = edges.unwrap_or_default();
+        let edges = if context.provider_withdrew { self.without_exported_targets(&edges) } else { edges };
+        let deletion = RequestedDeletion::new(self, review, edges, context);
         if evicts { deletion.begin_eviction(review) } else { deletion.begin(review.old_object()) }
     }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::{Bindings, EdgeGroup, InProgress, PendingQuery};
 use crate::applicability::api_bindings::Binding;
 use crate::applicability::bindings_list::BindingReader;
+use crate::applicability::bound_kinds::BoundKinds;
 use crate::applicability::caller_scope::CallerScope;
-use crate::applicability::edges::{BoundKinds, CandidateEdge};
+use crate::applicability::candidates::Candidates;
 use crate::applicability::teardown_exemption::{TeardownExemption, Unbinding};
 use crate::lookup::Lookup;
 use crate::lookup::planner::PlannedEdge;
@@ -25,7 +26,7 @@ struct EndsReader<'p> {
     kinds: Option<&'p mut BoundKinds>,
     caller_scope: Option<&'p mut CallerScope>,
     kind: &'p GroupResource,
-    candidates: &'p mut [CandidateEdge],
+    candidates: &'p mut Candidates,
 }
 
 impl BindingReader for EndsReader<'_> {
@@ -36,9 +37,7 @@ impl BindingReader for EndsReader<'_> {
         if let Some(caller_scope) = &mut self.caller_scope {
             caller_scope.observe(binding, self.kind);
         }
-        for candidate in &mut *self.candidates {
-            candidate.observe(binding);
-        }
+        self.candidates.observe(binding);
     }
 
     fn reset(&mut self) {
@@ -48,9 +47,7 @@ impl BindingReader for EndsReader<'_> {
         if let Some(caller_scope) = &mut self.caller_scope {
             caller_scope.reset();
         }
-        for candidate in &mut *self.candidates {
-            candidate.reset();
-        }
+        self.candidates.reset();
     }
 }
 
@@ -80,16 +77,15 @@ impl InProgress {
             #[cfg(feature = "interlock")]
             self.bearing.observe(&candidates);
         }
-        self.begin_lookups(candidates.into_iter().filter(CandidateEdge::applies).collect());
+        self.begin_lookups(&candidates);
     }
 
     /// Plans the lookups of edges that apply.
-    pub(super) fn begin_lookups(&mut self, candidates: Vec<CandidateEdge>) {
+    pub(super) fn begin_lookups(&mut self, candidates: &Candidates) {
         let mut planned = Vec::new();
         let mut reached = HashMap::new();
-        self.applies |= !candidates.is_empty();
-        for candidate in candidates {
-            let edge = &candidate.edge;
+        for edge in candidates.applying() {
+            self.applies = true;
             let in_namespace = match edge.reach(&self.target) {
                 Reach::Nowhere => continue,
                 Reach::Namespace => true,
@@ -105,7 +101,7 @@ impl InProgress {
             } else if let Some(unbinding) = self.cycle(edge, &mut reached) {
                 Some(TeardownExemption::Cycle(unbinding))
             } else {
-                candidate.is_kept_last(&self.target).then_some(TeardownExemption::KeptLast)
+                edge.is_kept_last(&self.target).then_some(TeardownExemption::KeptLast)
             };
             planned.push(PlannedEdge { edge: Arc::clone(edge), in_namespace, exemption });
         }

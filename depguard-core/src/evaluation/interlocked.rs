@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Evaluation, State};
-use crate::applicability::edges::CandidateEdge;
+use crate::applicability::candidates::Candidates;
 use crate::evaluation::begin::Context;
 use crate::evaluation::decision::{Decision, Reason, Sender, Subject, by_rules};
 use crate::interlock::{
@@ -78,12 +78,9 @@ struct BearingEdge {
 }
 
 impl BearingEdges {
-    pub(super) fn observe(&mut self, candidates: &[CandidateEdge]) {
-        let bearing = candidates.iter().filter(|candidate| candidate.is_about_target());
-        let bearing = bearing.filter(|candidate| candidate.edge.is_interlocked());
-        let edges =
-            bearing.map(|bearing| BearingEdge { edge: Arc::clone(&bearing.edge), is_certain: bearing.applies() });
-        self.0 = Some(edges.collect());
+    pub(super) fn observe(&mut self, candidates: &Candidates) {
+        let edges = candidates.interlocked();
+        self.0 = Some(edges.map(|(edge, is_certain)| BearingEdge { edge: Arc::clone(edge), is_certain }).collect());
     }
 }
 
@@ -185,12 +182,12 @@ impl RuleSet {
         };
         let edges: Vec<_> = match &bearing.0 {
             Some(edges) => edges.iter().map(|BearingEdge { edge, is_certain }| (edge, *is_certain)).collect(),
-            None => self.edges_to(review.group(), review.resource()).iter().map(|edge| (edge, false)).collect(),
+            None => {
+                let edges = self.edges_to(review.group(), review.resource(), context.failure_policy);
+                edges.iter().flat_map(|edges| edges.interlocked()).map(|(_, edge)| (edge, false)).collect()
+            }
         };
-        let edges = edges.into_iter().filter(|(edge, _)| {
-            let is_withdrawn = context.provider_withdrew && edge.target_export.is_some();
-            edge.is_interlocked() && edge.failure_policy == context.failure_policy && !is_withdrawn
-        });
+        let edges = edges.into_iter().filter(|(edge, _)| !context.provider_withdrew || edge.target_export.is_none());
         let mut edges = edges.peekable();
         let Some(kind) = edges.peek().map(|(edge, _)| edge.target.clone()) else { return Ok(None) };
         // An evaluation refuses a deletion whose object can't be read.
@@ -198,8 +195,7 @@ impl RuleSet {
         let (mut kinds, mut rules) = (BTreeMap::new(), BTreeSet::new());
         for (edge, is_certain) in edges {
             let EdgeState::Usable { dependent, .. } = &edge.state else { continue };
-            let may_apply = CandidateEdge::new(self.control_plane(), edge, &target, context.workspaces).is_some();
-            if may_apply && edge.reach(&target) != Reach::Nowhere {
+            if edge.may_apply_in(target.cluster.as_ref()) && edge.reach(&target) != Reach::Nowhere {
                 let export = edge.rule.cluster.clone().zip(edge.dependent_export.clone());
                 let kind = (dependent.gvr.clone(), export);
                 if is_certain {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Bindings, Evaluation, InProgress, PendingQuery, State};
 use crate::applicability::bindings_list::BindingsList;
-use crate::applicability::edges::{BoundKinds, CandidateEdge};
+use crate::applicability::bound_kinds::BoundKinds;
+use crate::applicability::candidates::Candidates;
 use crate::applicability::teardown::TeardownScopes;
 use crate::applicability::workspace_paths::Workspaces;
 use crate::evaluation::begin::Context;
@@ -22,15 +23,15 @@ use crate::protocol::deletion_target::DeletionTarget;
 use crate::protocol::problem::Unresolved;
 use crate::protocol::query_queue::QueryQueue;
 use crate::protocol::reviewed_object::ReviewedObject;
-use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::cycles::Graph;
+use crate::rule::kind_edges::KindEdges;
 use crate::rule::set::RuleSet;
 
 /// Deletion that a review requests, with the edges that protect the kind; its object is not read yet.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestedDeletion {
     control_plane: ControlPlane,
-    edges: Vec<Arc<CompiledEdge>>,
+    edges: Arc<KindEdges>,
     graph: Arc<Graph>,
     plans: Arc<Plans>,
     workspaces: Workspaces,
@@ -48,12 +49,7 @@ pub(crate) struct RequestedDeletion {
 
 impl RequestedDeletion {
     /// Creates the deletion that a review requests, directly or by an eviction, of an object that `edges` protect.
-    pub(crate) fn new(
-        rules: &RuleSet,
-        review: &Review<'_>,
-        edges: Vec<Arc<CompiledEdge>>,
-        context: &Context<'_>,
-    ) -> Self {
+    pub(crate) fn new(rules: &RuleSet, review: &Review<'_>, edges: Arc<KindEdges>, context: &Context<'_>) -> Self {
         let requester = review.requester();
         Self {
             control_plane: rules.control_plane(),
@@ -72,7 +68,7 @@ impl RequestedDeletion {
 
     /// Returns the kind of the object; `None` if no rule names the kind.
     pub(super) fn kind(&self) -> Option<GroupResource> {
-        self.edges.first().map(|edge| edge.target.clone())
+        self.edges.kind().cloned()
     }
 
     /// Begins to decide the deletion of this stored object.
@@ -100,8 +96,7 @@ impl RequestedDeletion {
 
     fn begin_with_target(&self, kind: GroupResource, target: DeletionTarget) -> Evaluation {
         let Self { control_plane, edges, graph, plans, workspaces, failure_policy, sender, scope, .. } = self;
-        let candidates: Vec<_> =
-            (edges.iter()).filter_map(|edge| CandidateEdge::new(*control_plane, edge, &target, workspaces)).collect();
+        let candidates = Candidates::new(Arc::clone(edges), target.cluster.clone(), workspaces.clone());
         if candidates.is_empty() {
             return Evaluation::settled(Decision::allow(AllowReason::NotBound));
         }
@@ -131,14 +126,12 @@ impl RequestedDeletion {
             queries: QueryQueue::new(),
             next_reader: 0,
         };
-        if candidates.iter().all(|candidate| candidate.applies() && !progress.leads_to_exports(&candidate.edge)) {
-            progress.begin_lookups(candidates);
-        } else {
-            let cyclic = candidates.iter().any(|candidate| graph.may_close(&candidate.edge));
-            let on_delete = candidates.iter().map(|candidate| candidate.edge.on_delete).min().unwrap_or_default();
-            let list = BindingsList::new();
-            progress.bindings = Some(Bindings { list, candidates, cyclic, on_delete });
+        if candidates.need_bindings() || candidates.applying().any(|edge| progress.leads_to_exports(edge)) {
+            let (cyclic, on_delete) = (candidates.may_close(graph), candidates.strictest());
+            progress.bindings = Some(Bindings { list: BindingsList::new(), candidates, cyclic, on_delete });
             progress.queries.push(PendingQuery::Bindings);
+        } else {
+            progress.begin_lookups(&candidates);
         }
         if let Some(scope) = scope.as_ref().filter(|scope| **scope != progress.target.cluster) {
             progress.restrict_to(scope.clone());
@@ -155,7 +148,7 @@ impl RequestedDeletion {
     /// Returns the decision if the referrers of the object are unknown: a refusal, unless no rule asks for one.
     pub(super) fn undecided(&self, subject: Subject, problem: Unresolved) -> Decision {
         let problems = vec![problem];
-        let denies = self.edges.iter().any(|edge| edge.on_delete == OnDelete::Deny);
+        let denies = self.edges.edges().iter().any(|edge| edge.on_delete == OnDelete::Deny);
         if self.failure_policy == FailurePolicy::Fail && denies {
             return Decision::deny(subject, Reason::Undecided { problems }, self.sender);
         }

@@ -3,6 +3,7 @@
 use super::{Bindings, InProgress};
 use crate::applicability::bindings_list::BindingsList;
 use crate::applicability::caller_scope::{CallerScope, Containment};
+use crate::applicability::candidates::Candidates;
 use crate::evaluation::decision::{Decision, Reason, Subject};
 use crate::model::names::LogicalCluster;
 
@@ -17,7 +18,7 @@ impl InProgress {
         } else if self.bindings.is_none() {
             let on_delete = self.groups.iter().map(|group| group.on_delete).min().unwrap_or_default();
             let list = BindingsList::new();
-            self.bindings = Some(Bindings { list, candidates: Vec::new(), cyclic: false, on_delete });
+            self.bindings = Some(Bindings { list, candidates: Candidates::default(), cyclic: false, on_delete });
             self.queries.push(super::PendingQuery::Bindings);
         }
     }

@@ -1,5 +1,6 @@
 //! Loaded rules, by workspace.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 use serde::Deserialize;
@@ -27,9 +28,10 @@ impl KnownRules {
     ///
     /// A rule without a name, a logical cluster, a UID or a generation is left out, so that its workspace never
     /// counts as known.
-    pub fn read<'v>(export: (LogicalCluster, ExportName), rules: impl IntoIterator<Item = &'v Value>) -> Self {
+    pub fn read(export: (LogicalCluster, ExportName), rules: impl IntoIterator<Item = impl Borrow<Value>>) -> Self {
         let mut by_cluster: HashMap<_, HashMap<_, _>> = HashMap::new();
-        for metadata in rules.into_iter().filter_map(|rule| rule.get("metadata")) {
+        for rule in rules {
+            let Some(metadata) = rule.borrow().get("metadata") else { continue };
             let cluster = metadata.pointer("/annotations").and_then(|all| all.get(CLUSTER_ANNOTATION)?.as_str());
             let cluster = cluster.and_then(|cluster| LogicalCluster::parse(cluster).ok());
             let name = metadata.get("name").and_then(Value::as_str);

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use crate::model::api::{FailurePolicy, OnDelete, OnMissing};
 use crate::model::message_template::Message;
+#[cfg(any(test, feature = "interlock"))]
+use crate::model::names::LogicalCluster;
 use crate::model::names::{ExportName, GroupResource, GroupVersionResource};
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::rule::{Dependent, Edge, ExportRef, Place, Reference, Rule, RuleError, RuleKey};
@@ -53,6 +55,27 @@ impl CompiledEdge {
             target: edge.target.gvr.group_resource(),
             state: EdgeState::Usable { dependent: Arc::clone(dependent), edge: Box::new(edge) },
         }
+    }
+
+    /// Returns true if the edge applies only in the rule's own logical cluster, because one of its kinds is defined there.
+    pub(crate) fn has_local_end(&self) -> bool {
+        self.dependent_export.is_none() || self.target_export.is_none()
+    }
+
+    /// Returns true if the edge may apply in this logical cluster, by its local ends.
+    #[cfg(any(test, feature = "interlock"))]
+    pub(crate) fn may_apply_in(&self, cluster: Option<&LogicalCluster>) -> bool {
+        self.rule.cluster.is_none() || !self.has_local_end() || self.rule.cluster.as_ref() == cluster
+    }
+
+    /// Returns true if the deletion of a logical cluster deletes dependents without a namespace only after the
+    /// target. kcp deletes the namespaces and the local objects first, and only when those are gone the bindings,
+    /// each with the objects of its kinds (see kcp's `logicalclusterdeletion` controller). An earlier deletion of a
+    /// binding changes nothing: the objects of that binding may wait for objects of another one.
+    pub(crate) fn is_kept_last(&self, target: &DeletionTarget) -> bool {
+        let bound = self.dependent_export.is_some() && self.rule.cluster.is_some();
+        let goes_first = target.namespace.is_some() || self.target_export.is_none();
+        target.cluster.is_some() && bound && goes_first
     }
 
     /// Returns the outcome for a dependent that begins to refer to a missing target. An edge that can't be used has none

@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use crate::model::api::{OnDelete, OnMissing};
+use crate::model::api::{FailurePolicy, OnDelete, OnMissing};
 use crate::model::control_plane::ControlPlane;
 use crate::model::names::WorkspacePath;
 use crate::rule::compiled_edge::CompiledEdge;
 use crate::rule::compiled_rule::CompiledRule;
 use crate::rule::cycles::Graph;
+use crate::rule::kind_edges::KindEdges;
 use crate::rule::reference_constraint::ReferenceConstraint;
 use crate::rule::{ExportRef, Rule, RuleError, RuleKey, RuleVersion};
 
@@ -19,8 +20,8 @@ use crate::rule::{ExportRef, Rule, RuleError, RuleKey, RuleVersion};
 #[derive(Debug)]
 pub struct RuleSet {
     control_plane: ControlPlane,
-    /// Edges by group, then by resource, so that a look-up borrows both from the review.
-    edges: HashMap<String, HashMap<String, Vec<Arc<CompiledEdge>>>>,
+    /// Edges by failure policy, by group, then by resource, so that a look-up borrows both from the review.
+    edges: HashMap<FailurePolicy, HashMap<String, HashMap<String, Arc<KindEdges>>>>,
     /// Constraints on the references of dependents, by the dependents' group, then by their resource.
     constraints: HashMap<String, HashMap<String, Vec<Arc<ReferenceConstraint>>>>,
     /// Cycles of edges that refuse deletions.
@@ -67,10 +68,12 @@ impl RuleSet {
             versions: HashMap::new(),
             broken: 0,
         };
+        let mut edges = Vec::new();
         for rule in rules {
             set.insert(rule);
+            edges.extend(rule.edges().iter().cloned());
         }
-        set.connected()
+        set.connected(edges)
     }
 
     /// Indexes DependencyRules that must all be right, such as the rules that a provider ships. Fails with the first
@@ -108,13 +111,13 @@ impl RuleSet {
     /// decides on each edge. See [`RuleGrants`](crate::applicability::RuleGrants).
     pub fn retain_accepted(mut self, accepted: impl Fn(&RuleKey, &ExportRef) -> bool) -> Self {
         let is_accepted =
-            |edge: &Arc<CompiledEdge>| edge.target_export.as_ref().is_none_or(|export| accepted(&edge.rule, export));
-        self.edges.values_mut().flat_map(HashMap::values_mut).for_each(|edges| edges.retain(is_accepted));
+            |edge: &&Arc<CompiledEdge>| edge.target_export.as_ref().is_none_or(|export| accepted(&edge.rule, export));
+        let edges = self.edges().filter(is_accepted).cloned().collect();
         for constraints in self.constraints.values_mut().flat_map(HashMap::values_mut) {
             let kept = constraints.iter().filter_map(|known| ReferenceConstraint::retain_accepted(known, &accepted));
             *constraints = kept.collect();
         }
-        self.connected()
+        self.connected(edges)
     }
 
     /// Returns the set without its cycles, so that no edge of a cycle is released during a teardown. Use it if some
@@ -125,7 +128,8 @@ impl RuleSet {
 
     /// Returns true if any rule names this kind as a target.
     pub fn names(&self, group: &str, resource: &str) -> bool {
-        !self.edges_to(group, resource).is_empty()
+        let of_policy = |policy: &FailurePolicy| self.edges_to(group, resource, *policy);
+        self.edges.keys().filter_map(of_policy).any(|edges| edges.kind().is_some())
     }
 
     /// Returns true if a rule looks for the targets of this kind's references.
@@ -163,17 +167,34 @@ impl RuleSet {
     }
 
     pub(crate) fn edges(&self) -> impl Iterator<Item = &Arc<CompiledEdge>> {
-        self.edges.values().flat_map(HashMap::values).flatten()
+        self.edges.values().flat_map(HashMap::values).flat_map(HashMap::values).flat_map(|edges| edges.edges())
     }
 
-    pub(crate) fn edges_to(&self, group: &str, resource: &str) -> &[Arc<CompiledEdge>] {
-        self.edges.get(group).and_then(|resources| resources.get(resource)).map_or(&[], Vec::as_slice)
+    /// Returns the edges to a kind, with one failure policy; `None` if no rule names the kind.
+    pub(crate) fn edges_to(&self, group: &str, resource: &str, policy: FailurePolicy) -> Option<&Arc<KindEdges>> {
+        self.edges.get(&policy)?.get(group)?.get(resource)
     }
 
-    /// Rebuilds the graphs from the edges of the set.
-    fn connected(mut self) -> Self {
+    /// Returns the edges whose target's kind no APIExport serves.
+    pub(crate) fn without_exported_targets(&self, edges: &KindEdges) -> Arc<KindEdges> {
+        let local = edges.edges().iter().filter(|edge| edge.target_export.is_none());
+        Arc::new(KindEdges::new(local.cloned(), &self.graph))
+    }
+
+    /// Returns the set with these edges, and with graphs of what it holds.
+    fn connected(mut self, edges: Vec<Arc<CompiledEdge>>) -> Self {
         let refuses = |edge: &&Arc<CompiledEdge>| edge.on_delete == OnDelete::Deny;
-        self.graph = Arc::new(Graph::from_edges(self.edges().filter(refuses)));
+        self.graph = Arc::new(Graph::from_edges(edges.iter().filter(refuses)));
+        let mut kinds: HashMap<_, Vec<_>> = HashMap::new();
+        for edge in edges {
+            kinds.entry((edge.failure_policy, edge.target.clone())).or_default().push(edge);
+        }
+        self.edges.clear();
+        for ((policy, kind), edges) in kinds {
+            let groups = self.edges.entry(policy).or_default();
+            let resources = groups.entry(kind.group.as_str().to_owned()).or_default();
+            resources.insert(kind.resource.as_str().to_owned(), Arc::new(KindEdges::new(edges, &self.graph)));
+        }
         // An object may name itself, or nothing, so a kind that refers to itself needs no other object first.
         let needs_another =
             |edge: &&Arc<CompiledEdge>| edge.on_missing() == OnMissing::Deny && edge.target != edge.dependent;
@@ -187,10 +208,6 @@ impl RuleSet {
         let Some(key) = rule.key() else { return };
         self.versions.insert(key.clone(), rule.version().clone());
         self.broken += usize::from(rule.is_broken());
-        for edge in rule.edges() {
-            let resources = self.edges.entry(edge.target.group.as_str().to_owned()).or_default();
-            resources.entry(edge.target.resource.as_str().to_owned()).or_default().push(Arc::clone(edge));
-        }
         if let Some(constraint) = rule.constraint() {
             let resources = self.constraints.entry(constraint.dependent.group.as_str().to_owned()).or_default();
             let resource = constraint.dependent.resource.as_str().to_owned();
