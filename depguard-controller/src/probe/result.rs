@@ -118,6 +118,11 @@ impl ProbeResult {
         ways
     }
 
+    /// Returns true if the probe was not run yet.
+    pub(crate) fn is_outstanding(&self) -> bool {
+        self.problem.is_none() && self.loaded.is_empty()
+    }
+
     /// Returns true if a problem may be gone in a moment: a webhook loads rules, and an API server takes up
     /// configurations.
     pub(crate) fn may_settle(&self) -> bool {

@@ -8,6 +8,7 @@ use depguard_core::{ControlPlane, Rule};
 use depguard_kcp::ReadThrough;
 
 use crate::model::condition::{Finding, Findings};
+use crate::model::configuration_key::ConfigurationKey;
 use crate::model::reference_configuration::CheckedReferences;
 use crate::probe::result::{NOT_ASKED, ORDER, ProbeResults};
 use crate::rules::plan::{PlanInput, RulePlan};
@@ -83,12 +84,14 @@ pub(crate) fn hindrance(
 }
 
 /// Returns the condition of a usable rule: true if it is in force for all its targets, and for its dependents if it looks
-/// for targets. `probe_results` has the results of each configuration.
+/// for targets. `is_bearable` tells of a configuration whose probe is outstanding if the rule may still be said to be in
+/// force there.
 pub(crate) fn enforced(
     rule: &RulePlan<'_>,
     parsed: &Rule,
     hindrance: Option<Finding>,
     probe_results: &ProbeResults,
+    is_bearable: impl Fn(&ConfigurationKey) -> bool,
 ) -> Finding {
     let mut findings = Findings::default();
     match hindrance {
@@ -107,8 +110,9 @@ pub(crate) fn enforced(
     }
     let expected = rule.expected();
     for key in rule.configurations() {
-        findings.extend(match probe_results.get(&key) {
+        findings.extend(match probe_results.get(&key).filter(|result| !result.is_outstanding()) {
             Some(result) => result.of_rule(&rule.key, &expected),
+            None if is_bearable(&key) => None,
             None => Some(Finding::unknown(NOT_ASKED, "depguard is asking the webhook whether it has loaded the rule")),
         });
     }

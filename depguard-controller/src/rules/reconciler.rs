@@ -23,7 +23,8 @@ use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
 use crate::model::reference_count::ReferenceCounts;
 use crate::model::webhook_configuration::{Step, is_in_force, names_generation};
-use crate::probe::prober::{Job, Jobs, Probe, ProbeHandle};
+use crate::probe::job::{Job, Jobs, Probe};
+use crate::probe::prober::ProbeHandle;
 use crate::rules::generation_change::GenerationChange;
 use crate::rules::interlocked::InterlockView;
 use crate::rules::plan::{self, ConfigurationPlan, Plan, PlanInput};
@@ -112,9 +113,10 @@ impl Reconciler {
         let needed = needed.map(|key| (key.clone(), self.endpoint_of_place(&key.place, &origins))).collect();
         let kinds = self.kinds.refresh(needed).await;
         let jobs = self.jobs(&input, &plan, &outcomes, &origins);
-        let probe_results = self.probe_handle.probe(jobs).await;
+        let (probe_results, outstanding) = self.probe_handle.probe(jobs).await;
         let interlock = self.interlock.as_mut().map(InterlockView::now);
-        let found = RoundOutcomes { outcomes, kinds, probe_results, counts: latest(&mut self.counts), interlock };
+        let counts = latest(&mut self.counts);
+        let found = RoundOutcomes { outcomes, kinds, probe_results, outstanding, counts, interlock };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let statuses = status::new_statuses(&input, &plan, &found, &now);
         self.promise_due = found.interlock.as_ref().and_then(InterlockView::due);
@@ -158,10 +160,11 @@ impl Reconciler {
         let in_force = |key: &ConfigurationKey| outcomes.get(key).is_some_and(Outcome::is_in_force);
         let installed = plan.configurations.iter().filter(|(key, _)| in_force(key));
         let jobs = installed.filter_map(|(key, what)| {
-            let ConfigurationPlan::Do { desired: Some(desired), .. } = what else { return None };
+            let ConfigurationPlan::Do { desired: Some(desired), step } = what else { return None };
             let job = Job::new(Probe {
                 side: key.side,
                 desired: desired.clone(),
+                was_found: *step == Step::Nothing,
                 endpoint: self.endpoint_of_place(&key.place, origins).ok()?,
                 rules: rules.remove(key).unwrap_or_default(),
                 // Only deletions have a canary.

@@ -7,11 +7,12 @@ use depguard_core::Rule;
 use depguard_core::api::{DependencyRuleStatus, Strategy, TargetStatus};
 use serde_json::{Value, json};
 
-use crate::model::condition::{Finding, conditions};
+use crate::model::condition::{Finding, conditions, was_true};
 use crate::model::configuration_key::ConfigurationKey;
 use crate::model::install_outcome::Outcome;
 use crate::model::names::INTERLOCKED;
 use crate::model::reference_count::ReferenceCounts;
+use crate::probe::outstanding::Outstanding;
 use crate::probe::result::ProbeResults;
 use crate::rules::enforced::Flaws;
 use crate::rules::interlocked::{InterlockView, Obstacles, ReferenceGraph};
@@ -23,6 +24,7 @@ use crate::rules::{accepted, enforced, interlocked, programmed, resolved_refs};
 use crate::schema::kind_reader::Kinds;
 use crate::schema::rule_check;
 
+const ENFORCED: &str = "Enforced";
 /// Maximum number of resources that a rule's summary names.
 const MAX_NAMED: usize = 6;
 
@@ -32,6 +34,7 @@ pub(crate) struct RoundOutcomes {
     pub(crate) outcomes: BTreeMap<ConfigurationKey, Outcome>,
     pub(crate) kinds: Kinds,
     pub(crate) probe_results: ProbeResults,
+    pub(crate) outstanding: Outstanding,
     pub(crate) counts: Arc<ReferenceCounts>,
     /// The interlock as it is now; `None`: it is off.
     pub(crate) interlock: Option<InterlockView>,
@@ -90,7 +93,8 @@ fn status(
     let mut dangling_references = None;
     let findings = match rule.rule() {
         Ok(parsed) => {
-            let mut findings = of_rule(input, rule, parsed, found, graph);
+            let was_enforced = was_true(old, ENFORCED, generation);
+            let mut findings = of_rule(input, rule, parsed, found, graph, was_enforced);
             let (count, kinds) = (found.counts.get(&rule.key), NamedKinds::new(input, &found.kinds, rule, parsed));
             let in_no_namespace = |resource: &str| kinds.are_cluster_scoped(resource);
             if let Some((finding, dangling)) = targets_exist(parsed, count, in_no_namespace, old, generation) {
@@ -116,6 +120,7 @@ fn of_rule(
     parsed: &Rule,
     found: &RoundOutcomes,
     graph: &ReferenceGraph,
+    was_enforced: bool,
 ) -> Vec<(&'static str, Finding)> {
     let programmed = programmed::programmed(input, rule, &found.outcomes);
     let named = NamedKinds::new(input, &found.kinds, rule, parsed);
@@ -128,7 +133,10 @@ fn of_rule(
         missing: named.missing_kinds(),
     };
     let hindrance = enforced::hindrance(input, rule, parsed, &flaws, &programmed);
-    let enforced = enforced::enforced(rule, parsed, hindrance.clone(), &found.probe_results);
+    let was_in_force = |key: &ConfigurationKey| {
+        was_enforced && found.outstanding.get(key).is_some_and(|not_in_force| !not_in_force.contains(&rule.key))
+    };
+    let enforced = enforced::enforced(rule, parsed, hindrance.clone(), &found.probe_results, was_in_force);
     let interlocked = found.interlock.as_ref().and_then(|interlock| {
         let own_namespace = input.clients.own_namespace.as_deref();
         let obstacles = Obstacles { plan: rule, rule: parsed, kinds: &named, graph, own_namespace };
@@ -138,7 +146,7 @@ fn of_rule(
         ("Accepted", accepted::accepted(parsed, named.schema())),
         ("ResolvedRefs", resolved_refs::resolved(input, rule, parsed, &named, exports)),
         ("Programmed", programmed),
-        ("Enforced", enforced),
+        (ENFORCED, enforced),
     ];
     conditions.into_iter().chain(interlocked.map(|interlocked| (INTERLOCKED, interlocked))).collect()
 }
@@ -163,7 +171,7 @@ fn of_invalid(
                 programmed
             },
         ),
-        ("Enforced", enforced::of_invalid(rule)),
+        (ENFORCED, enforced::of_invalid(rule)),
     ];
     conditions.into_iter().chain(looks_for_targets.then(|| (TARGETS_EXIST, not_checked()))).collect()
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Depguard, Outcome, World};
+use depguard_e2e::{Depguard, Outcome, World, ensure, eventually};
+use tokio::net::TcpListener;
 
 pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
@@ -30,4 +31,35 @@ pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
     depguard.renew_certificate_alone()?;
     depguard.start_webhook().await?;
     world.reason(compute, "machines", "Enforced", "CertificateInvalid").await
+}
+
+/// Starts the controller again beside a webhook that takes connections and never answers.
+pub(crate) async fn while_nobody_answers(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let compute = &cast.compute;
+    world.add_rule(compute, &rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")])).await?;
+    let mut depguard = Depguard::start(&world).await?;
+    world.condition(compute, "machines", "Enforced", "True").await?;
+    let doubts = async || -> Outcome<usize> {
+        let events = compute.api.get("/api/v1/namespaces/default/events").await?.ok()?;
+        let is_doubt =
+            |event: &&serde_json::Value| event["involvedObject"]["name"] == "machines" && event["reason"] == "NotAsked";
+        Ok(events["items"].as_array().into_iter().flatten().filter(is_doubt).count())
+    };
+    let before = doubts().await?;
+    depguard.stop_controller().await;
+    depguard.kill_webhook();
+    let port = depguard.port();
+    let silent = eventually("the webhook's port is free", world.patience(), async || {
+        Ok(TcpListener::bind(("127.0.0.1", port)).await?)
+    });
+    let silent = silent.await?;
+    depguard.start_controller().await?;
+    // That no answer came in time is an answer. Until then nothing is said anew.
+    world.reason(compute, "machines", "Enforced", "WebhookUnreachable").await?;
+    let told = doubts().await? - before;
+    ensure(told == 0, || format!("{told} Events tell that the webhook is being asked"))?;
+    drop(silent);
+    depguard.start_webhook().await?;
+    world.condition(compute, "machines", "Enforced", "True").await
 }

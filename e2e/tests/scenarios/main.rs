@@ -304,6 +304,8 @@ fn main() {
         Scenario::new("a rule says that it is enforced only while it is", enforced::while_it_is)
             .without_control()
             .on_shards_too(),
+        Scenario::new("a restart says nothing anew while no probe is answered", enforced::while_nobody_answers)
+            .without_control(),
         Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),
         Scenario::new("a rule that only warns refuses nothing, and says so to whoever deletes", policy::warn)
             .without_control(),

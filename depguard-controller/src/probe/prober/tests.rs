@@ -2,11 +2,14 @@ use depguard_core::api::FailurePolicy;
 use depguard_core::probe::LoadedRule;
 use depguard_core::rule::{RuleKey, RuleVersion};
 use depguard_core::{ControlPlane, LogicalCluster};
-use depguard_kcp::{ConnectOptions, Connection};
+use depguard_kcp::{ConnectOptions, Connection, Endpoint};
 use serde_json::json;
 
 use super::*;
-use crate::probe::result::{ExpectedRule, WEBHOOK_UNKNOWN, WEBHOOK_UNREACHABLE};
+use crate::model::condition::Finding;
+use crate::model::configuration_key::Side;
+use crate::probe::job::Probe;
+use crate::probe::result::{ExpectedRule, NOT_ASKED, NOT_DISPATCHED, WEBHOOK_UNKNOWN, WEBHOOK_UNREACHABLE};
 
 /// Returns an endpoint at which no API server listens.
 async fn nowhere() -> Endpoint {
@@ -34,6 +37,7 @@ fn jobs_of_uid(endpoint: &Endpoint, rule: &str, uid: &str) -> Jobs {
     let job = Job::new(Probe {
         side: Side::Targets,
         desired: json!({}),
+        was_found: true,
         endpoint: endpoint.clone(),
         rules: BTreeMap::from([(key, ExpectedRule { policy: FailurePolicy::Fail, version })]),
         own_namespace: None,
@@ -53,11 +57,11 @@ async fn what_is_never_well_is_probed_for_hours() {
     let endpoint = nowhere().await;
     let (prober, mut handle) = prober(Duration::from_secs(60));
     let running = tokio::spawn(prober.run());
-    assert_eq!(handle.probe(jobs(&endpoint, "a")).await.len(), 1);
+    assert_eq!(handle.probe(jobs(&endpoint, "a")).await.0.len(), 1);
     sleep(Duration::from_secs(6 * 3600)).await;
     assert!(!running.is_finished(), "the task is gone");
     // The task still takes new jobs.
-    assert_eq!(handle.probe(jobs(&endpoint, "b")).await.len(), 1);
+    assert_eq!(handle.probe(jobs(&endpoint, "b")).await.0.len(), 1);
     drop(handle);
     running.await.unwrap();
 }
@@ -179,6 +183,49 @@ async fn a_series_goes_on_over_a_silence_that_is_short() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_in_force_is_borne_for_a_minute_without_a_result() {
+    let jobs = jobs(&nowhere().await, "a");
+    let (rule, key) = (RuleKey { cluster: None, name: "a".to_owned() }, ConfigurationKey::new(None, Side::Targets));
+    let with = |edit: &dyn Fn(&mut Probe)| {
+        let Probe { endpoint, rules, .. } = &jobs[&key].probe;
+        let (endpoint, rules) = (endpoint.clone(), rules.clone());
+        let (side, desired) = (Side::Targets, json!({}));
+        let (own_namespace, instead, identity) = (None, None, None);
+        let mut probe = Probe { side, desired, was_found: true, endpoint, rules, own_namespace, instead, identity };
+        edit(&mut probe);
+        Jobs::from([(key.clone(), Arc::new(Job::new(probe)))])
+    };
+    let (written, other) =
+        (with(&|probe| probe.was_found = false), with(&|probe| probe.desired = json!({"webhooks": [1]})));
+    let loaded = BTreeMap::from([(rule.clone(), LoadedRule::new(of_an_older_webhook()))]);
+    let well =
+        ProbeResult { loaded: BTreeMap::from([(FailurePolicy::Fail, Ok(vec![loaded]))]), ..ProbeResult::default() };
+    let results = |result: ProbeResult| ProbeResults::from([(key.clone(), Arc::new(result))]);
+    let (well, nothing) = (results(well), ProbeResults::new());
+    let away = results(ProbeResult::of_problem(Finding::no(NOT_DISPATCHED, "away")));
+    let unasked = results(ProbeResult::default());
+    let begun = Instant::now();
+    let at = |seconds| begun + Duration::from_secs(seconds);
+    let borne =
+        |not_in_force: &[&RuleKey]| Outstanding::from([(key.clone(), not_in_force.iter().copied().cloned().collect())]);
+    let mut last = LastResults::default();
+    // This controller found the configuration as it should be, and nobody has probed it yet.
+    assert_eq!(last.take(&jobs, &nothing, at(0)), borne(&[]));
+    assert_eq!(last.take(&jobs, &unasked, at(59)), borne(&[]));
+    assert_eq!(last.take(&jobs, &nothing, at(60)), Outstanding::new());
+    assert_eq!(last.take(&jobs, &well, at(61)), Outstanding::new(), "there is a result");
+    assert_eq!(last.take(&jobs, &unasked, at(100)), borne(&[]));
+    assert_eq!(last.take(&other, &nothing, at(101)), Outstanding::new(), "another configuration");
+    assert_eq!(last.take(&jobs, &nothing, at(159)), borne(&[]));
+    assert_eq!(last.take(&jobs, &nothing, at(160)), Outstanding::new());
+    last.take(&jobs, &away, at(161));
+    assert_eq!(last.take(&jobs, &nothing, at(162)), borne(&[&rule]));
+    last.clear();
+    assert_eq!(last.take(&written, &nothing, at(163)), Outstanding::new());
+    assert_eq!(last.take(&jobs, &nothing, at(164)), Outstanding::new(), "no probe has found what was written");
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_controllers_turn_ends_each_series_and_a_doubt_ends_none() {
     let (_prober, mut handle) = prober(Duration::from_secs(60));
     let mut work = handle.work.subscribe();
@@ -200,6 +247,7 @@ async fn a_renewed_signature_is_probed_and_what_is_known_stays_known() {
         let job = Job::new(Probe {
             side: Side::Targets,
             desired: json!({"webhooks": [{"clientConfig": {"url": url}}]}),
+            was_found: true,
             endpoint: endpoint.clone(),
             rules: rules.clone(),
             own_namespace: None,
@@ -211,13 +259,13 @@ async fn a_renewed_signature_is_probed_and_what_is_known_stays_known() {
     let (prober, mut handle) = prober(Duration::from_secs(60));
     let mut work = handle.work.subscribe();
     let running = tokio::spawn(prober.run());
-    assert_eq!(handle.probe(signed("a")).await.len(), 1);
+    assert_eq!(handle.probe(signed("a")).await.0.len(), 1);
     running.abort();
     latest(&mut work);
     // Nobody probes any more.
-    assert_eq!(handle.probe(signed("b")).await.len(), 1);
+    assert_eq!(handle.probe(signed("b")).await.0.len(), 1);
     assert!(work.has_changed().unwrap());
     latest(&mut work);
-    assert_eq!(handle.probe(signed("b")).await.len(), 1);
+    assert_eq!(handle.probe(signed("b")).await.0.len(), 1);
     assert!(!work.has_changed().unwrap());
 }

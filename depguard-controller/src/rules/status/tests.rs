@@ -5,11 +5,13 @@ mod schemas;
 mod ways;
 mod workspaces;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::applicability::{PathLookups, RuleGrants};
 use depguard_core::probe::LoadedRule;
+use depguard_core::rule::RuleKey;
 use depguard_core::{ControlPlane, WorkspacePath};
 use depguard_kcp::{Allowance, WorkspaceLookup};
 use serde_json::json;
@@ -52,6 +54,8 @@ struct Setting {
     /// Number of registers that the webhook of each side reports, and since when.
     registers: BTreeMap<Side, (u16, Instant)>,
     own_namespace: Option<String>,
+    /// Rules that were not in force before, if no probe has a result for the moment.
+    outstanding: Option<BTreeSet<RuleKey>>,
 }
 
 impl Setting {
@@ -73,6 +77,7 @@ impl Setting {
             interlock: None,
             registers: BTreeMap::new(),
             own_namespace: None,
+            outstanding: None,
         }
     }
 
@@ -131,9 +136,12 @@ impl Setting {
             let result = other.unwrap_or_else(|| in_force(&rules, self.registers.get(&key.side)));
             (key, Arc::new(result))
         });
-        let probe_results = probe_results.collect();
-        let found =
-            RoundOutcomes { outcomes, kinds, probe_results, counts: Arc::default(), interlock: self.interlock.clone() };
+        let (mut probe_results, mut outstanding): (ProbeResults, _) = (probe_results.collect(), Outstanding::new());
+        if let Some(not_in_force) = &self.outstanding {
+            outstanding.extend(std::mem::take(&mut probe_results).into_keys().map(|key| (key, not_in_force.clone())));
+        }
+        let (counts, interlock) = (Arc::default(), self.interlock.clone());
+        let found = RoundOutcomes { outcomes, kinds, probe_results, outstanding, counts, interlock };
         let said = new_statuses(&input, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
         said.map(|said| said.object).collect()
     }
@@ -244,6 +252,31 @@ fn who_has_more_rules_than_allowed_is_told_what_to_do_and_once() {
     assert_eq!(setting.changed().len(), 1, "it was written anew");
     setting.too_many = false;
     assert_eq!(setting.changed()[0]["status"]["conditions"][0]["status"], "True");
+}
+
+#[test]
+fn a_rule_in_force_stays_so_while_a_probe_is_outstanding() {
+    let mut setting = Setting::from_rule(vm_to_vpc());
+    let unprobed = Some(BTreeSet::new());
+    let of = |setting: &Setting| setting.condition("Enforced").split(':').next().unwrap().to_owned();
+    setting.outstanding.clone_from(&unprobed);
+    assert_eq!(of(&setting), "Unknown NotAsked", "nobody has found the rule in force before");
+    setting.outstanding = None;
+    let in_force = setting.changed();
+    setting.rules.clone_from(&in_force);
+    setting.outstanding.clone_from(&unprobed);
+    assert_eq!(setting.changed(), Vec::<Value>::new(), "nothing is written");
+    let key = RuleKey { cluster: Some(cluster("compute")), name: "a".to_owned() };
+    setting.outstanding = Some([key].into());
+    assert_eq!(of(&setting), "Unknown NotAsked", "the last probe did not find the rule in force");
+    setting.outstanding.clone_from(&unprobed);
+    setting.rules[0]["metadata"]["generation"] = json!(4);
+    let changed = setting.changed().remove(0);
+    let enforced = changed["status"]["conditions"].as_array().unwrap().iter().find(|told| told["type"] == "Enforced");
+    assert_eq!(enforced.unwrap()["reason"], "NotAsked", "the rule is another one now");
+    setting.rules = in_force;
+    setting.outcome = Outcome::Foreign;
+    assert_eq!(of(&setting), "False NotProgrammed");
 }
 
 #[test]

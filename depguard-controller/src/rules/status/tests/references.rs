@@ -85,7 +85,7 @@ fn a_webhook_that_does_not_check_references_is_not_taken_for_one_that_does() {
         (nothing, "False NotLoaded: the webhook has not loaded the rule"),
         (unreachable, "False WebhookUnreachable: 404"),
         (changed, "False ConfigurationChanged: somebody changed it"),
-        (ProbeResult::default(), "Unknown NotAsked: depguard has not asked the webhook yet"),
+        (ProbeResult::default(), "Unknown NotAsked: depguard is asking the webhook whether it has loaded the rule"),
     ] {
         assert_eq!(probed(result).condition("Enforced"), expected);
     }
