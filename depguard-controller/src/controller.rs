@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::ControlPlane;
-use depguard_kcp::{
-    ConnectOptions, Connection, Derived, Health, MemoryBudget, Reflector, ReflectorOptions, WorkspaceLookups,
-};
+use depguard_kcp::{ConnectOptions, Connection, Health, MemoryBudget, Reflector, ReflectorOptions, WorkspaceLookups};
 use futures::future::OptionFuture;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -25,6 +23,7 @@ use crate::rules::generation_change::GenerationChange;
 use crate::rules::reconciler::{Failures, Reconciler};
 use crate::rules::runner::RuleRunner;
 use crate::rules::snapshot;
+use crate::rules::written_rule::WrittenRules;
 use crate::runtime::client_config::ClientConfigWatch;
 use crate::runtime::health::Serving;
 use crate::runtime::metrics::Metrics;
@@ -104,7 +103,9 @@ impl Controller {
         let upkeep = |buckets| RegisterUpkeep::new(context.clone(), buckets, &own_namespace, wait, believed, has_locks);
         let (registers, interlock) = config.enable.registers.map(upkeep).unzip();
         let registers = registers.map(RegisterUpkeep::run);
-        let owners = config.enable.owners.then(|| Owners::new(context.clone(), config.precreated_roles));
+        let written = WrittenRules::new(context.control_plane, context.allowance);
+        let owners =
+            config.enable.owners.then(|| Owners::new(context.clone(), written.clone(), config.precreated_roles));
         let owners = owners.map(|owners| run_rounds(context.clone(), owners));
         let locks = has_locks
             .then(|| Locks::new(context.clone(), config.enable, config.vital_lock_kinds, config.lock_clean_after));
@@ -113,13 +114,13 @@ impl Controller {
         let pause = if interlock.is_some() { context.resync.min(INTERLOCK_PROBES) } else { context.resync };
         let (prober, probe_handle) = prober(pause);
         let (counted, counts) = watch::channel(Arc::default());
-        let references = run_rounds(context.clone(), References::new(context.clone(), counted));
+        let references = run_rounds(context.clone(), References::new(context.clone(), written.clone(), counted));
         let reconciler = Reconciler {
             read_through: config.read_through,
             lookups: WorkspaceLookups::default(),
             kinds: KindCache::new(context.resync),
             failures: Failures::new(config.deference),
-            written: Derived::default(),
+            written,
             probe_handle,
             counts,
             interlock,

@@ -92,8 +92,8 @@ pub use crate::tenancy::workspace_paths::{BoundWorkspaces, WorkspaceLookup};
 pub use crate::watch::channel::{latest, send_if_new};
 pub use crate::watch::metadata::{Metadata, MetadataEvent, MetadataForm, OwnerReference};
 pub use crate::watch::reflector::{
-    Allowance, Derived, Failure, ObjectKey, Readiness, Reflector, ReflectorOptions, Snapshot, Tenant, Watched,
-    WatchedObject, WatchedResource, Watches,
+    Allowance, Derived, Failure, ObjectKey, ObjectText, Readiness, Reflector, ReflectorOptions, Snapshot, Tenant,
+    Watched, WatchedObject, WatchedResource, Watches,
 };
 pub use crate::watch::steady::{Form, WatchEvent, WatchFailure};
 

@@ -28,7 +28,7 @@ pub(super) struct LockKey {
 #[derive(Debug)]
 pub(super) struct LockSnapshot<'v> {
     pub(super) key: LockKey,
-    pub(super) object: &'v Value,
+    pub(super) object: Value,
     pub(super) origin: &'v str,
     pub(super) lock: Lock,
 }
@@ -130,11 +130,11 @@ mod tests {
     use crate::locks::status::{self, RoundOutcomes};
     use crate::testing::{cluster, kind};
 
-    fn seen<'v>(cluster: Option<&str>, object: &'v Value) -> LockSnapshot<'v> {
+    fn seen(cluster: Option<&str>, object: &Value) -> LockSnapshot<'static> {
         let lock = Lock::parse(LockKind::ObjectLock, object).unwrap();
         let cluster = cluster.map(crate::testing::cluster);
         let key = LockKey { cluster, kind: LockKind::ObjectLock, name: format!("default/{}", lock.name()) };
-        LockSnapshot { key, object, origin: "", lock }
+        LockSnapshot { key, object: object.clone(), origin: "", lock }
     }
 
     fn lock(namespace: &str, resource: &str, more: &Value) -> Value {

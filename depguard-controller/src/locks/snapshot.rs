@@ -14,8 +14,15 @@ use crate::rules::snapshot;
 /// Returns the resources to watch for the features that are switched on. In kcp they are watched through the APIExport
 /// of locks.
 pub(super) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<Watched> {
-    let of_ours =
-        |plural, kind| Watched { group: api::GROUP, version: api::VERSION, plural, kind, required: true, names: None };
+    let of_ours = |plural, kind| Watched {
+        group: api::GROUP,
+        version: api::VERSION,
+        plural,
+        kind,
+        required: true,
+        names: None,
+        fields: None,
+    };
     let mut watched = Vec::new();
     if features.locks {
         watched.extend(LockKind::ALL.map(|kind| of_ours(kind.plural(), kind.kind())));
@@ -37,11 +44,10 @@ pub(super) fn locks(state: &Snapshot) -> Vec<LockSnapshot<'_>> {
     let mut seen = Vec::new();
     for kind in LockKind::ALL {
         let objects = state.resource(kind.plural()).into_iter().flat_map(|resource| &resource.objects);
-        seen.extend(objects.map(|((cluster, name), found)| LockSnapshot {
-            key: LockKey { cluster: cluster.clone(), kind, name: name.clone() },
-            object: &found.value,
-            origin: &found.origin,
-            lock: Lock::read(kind, &found.value),
+        seen.extend(objects.map(|((cluster, name), found)| {
+            let object = found.text.read();
+            let key = LockKey { cluster: cluster.clone(), kind, name: name.clone() };
+            LockSnapshot { key, origin: &found.origin, lock: Lock::read(kind, &object), object }
         }));
     }
     seen
@@ -58,7 +64,7 @@ pub(super) struct SeenTable<'v> {
 pub(super) fn tables(state: &Snapshot) -> Vec<SeenTable<'_>> {
     let objects = state.resource(TABLE_PLURAL).into_iter().flat_map(|resource| &resource.objects);
     let tables = objects.filter_map(|((cluster, _), found)| {
-        let table = LockTable::from_value(&found.value).ok()?;
+        let table = LockTable::from_value(&found.text.read()).ok()?;
         Some(SeenTable { cluster: cluster.clone(), origin: &found.origin, table })
     });
     tables.collect()

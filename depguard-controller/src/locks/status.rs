@@ -54,7 +54,7 @@ pub(super) fn status(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &Rou
 /// Returns true if the stored status says that the lock, in its present generation, is programmed.
 pub(super) fn is_programmed(seen: &LockSnapshot<'_>) -> bool {
     let generation = seen.object.pointer("/metadata/generation").and_then(Value::as_i64);
-    stored_conditions(seen.object).any(|condition| {
+    stored_conditions(&seen.object).any(|condition| {
         condition.get("type").and_then(Value::as_str) == Some("Programmed")
             && condition.get("status").and_then(Value::as_str) == Some("True")
             && condition.get("observedGeneration").and_then(Value::as_i64) == generation

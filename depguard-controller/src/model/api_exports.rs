@@ -9,11 +9,11 @@ use serde_json::Value;
 
 /// APIExports of the workspaces that accepted the claim on them.
 #[derive(Debug)]
-pub(crate) enum Exports<'v> {
+pub(crate) enum Exports {
     /// No APIExport can be read, for this reason.
     Unavailable(String),
     /// APIExports by logical cluster and name.
-    Known(BTreeMap<(&'v str, &'v str), &'v Value>),
+    Known(BTreeMap<(String, String), Value>),
 }
 
 /// Answer to the question whether an APIExport serves a kind.
@@ -26,14 +26,14 @@ pub(crate) enum Served {
     NoExport,
 }
 
-impl<'v> Exports<'v> {
+impl Exports {
     /// Reads APIExports.
-    pub(crate) fn read(objects: impl IntoIterator<Item = &'v Value>) -> Self {
-        let key = |object: &'v Value| {
+    pub(crate) fn read(objects: impl IntoIterator<Item = Value>) -> Self {
+        let key = |object: &Value| {
             let cluster = object.pointer("/metadata/annotations")?.get(CLUSTER_ANNOTATION)?.as_str()?;
-            Some((cluster, object.pointer("/metadata/name")?.as_str()?))
+            Some((cluster.to_owned(), object.pointer("/metadata/name")?.as_str()?.to_owned()))
         };
-        Self::Known(objects.into_iter().filter_map(|object| Some((key(object)?, object))).collect())
+        Self::Known(objects.into_iter().filter_map(|object| Some((key(&object)?, object))).collect())
     }
 
     /// Returns whether this export serves the kind. The workspace must have accepted the claim on its exports.
@@ -47,7 +47,7 @@ impl<'v> Exports<'v> {
             Self::Unavailable(why) => return Err(why),
             Self::Known(exports) => exports,
         };
-        Ok(match exports.get(&(cluster.as_str(), export.as_str())) {
+        Ok(match exports.get(&(cluster.to_string(), export.to_string())) {
             None => Served::NoExport,
             Some(export) if resource(export, kind).is_some() => Served::Yes,
             Some(_) => Served::OtherKinds,
@@ -55,14 +55,9 @@ impl<'v> Exports<'v> {
     }
 
     /// Returns the name of the APIResourceSchema by which this export serves the kind.
-    pub(crate) fn schema(
-        &self,
-        cluster: &LogicalCluster,
-        export: &ExportName,
-        kind: &GroupResource,
-    ) -> Option<&'v str> {
+    pub(crate) fn schema(&self, cluster: &LogicalCluster, export: &ExportName, kind: &GroupResource) -> Option<&str> {
         let Self::Known(exports) = self else { return None };
-        let export = exports.get(&(cluster.as_str(), export.as_str()))?;
+        let export = exports.get(&(cluster.to_string(), export.to_string()))?;
         resource(export, kind)?.get("schema")?.as_str()
     }
 }

@@ -30,11 +30,10 @@ pub(crate) fn stored_conditions(object: &Value) -> impl Iterator<Item = &Value> 
     object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Returns true if this status says that a condition is true of this generation.
-pub(crate) fn was_true(old: Option<&Value>, type_: &str, generation: Option<i64>) -> bool {
-    let old = old.and_then(|old| old.get("conditions")).and_then(Value::as_array);
-    let mut conditions = old.into_iter().flatten().filter_map(|old| Condition::deserialize(old).ok());
-    conditions.any(|old| old.type_ == type_ && old.status == "True" && old.observed_generation == generation)
+/// Returns true if an object's status says that a condition is true of this generation.
+pub(crate) fn was_true(object: &Value, type_: &str, generation: Option<i64>) -> bool {
+    let mut conditions = stored_conditions(object).filter_map(|told| Condition::deserialize(told).ok());
+    conditions.any(|told| told.type_ == type_ && told.status == "True" && told.observed_generation == generation)
 }
 
 impl Finding {

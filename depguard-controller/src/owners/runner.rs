@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::{ControlPlane, GroupVersionResource};
-use depguard_kcp::{ApiError, Derived, Endpoint, Reflector, ReflectorOptions, Snapshot, Watched, latest};
+use depguard_kcp::{ApiError, Endpoint, Reflector, ReflectorOptions, Snapshot, Watched, latest};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::owners::spec::Entry;
 use crate::owners::write::{Next, ROLES, Write};
 use crate::owners::{adoption, webhook};
 use crate::rules::snapshot;
-use crate::rules::written_rule::WrittenRule;
+use crate::rules::written_rule::{WrittenRule, WrittenRules};
 use crate::runtime::apply;
 use crate::runtime::deference::Deference;
 use crate::runtime::round::{Change, Changes, ReconcileContext, Rounds};
@@ -43,8 +43,7 @@ pub(crate) struct Owners {
     watches: BTreeMap<GroupVersionResource, MetadataWatch>,
     news: Arc<Notify>,
     memories: BTreeMap<String, Memory>,
-    /// DependencyRules, each parsed once until it changes.
-    written: Derived<WrittenRule>,
+    written: WrittenRules,
     /// State of the guard.
     guard: Guard,
     /// Time for which the configuration that guards owners is left to a newer version.
@@ -97,7 +96,7 @@ impl Rounds for Owners {
 
 impl Owners {
     /// Begins to watch. With `precreated_roles` somebody else makes the ClusterRoles of groups.
-    pub(crate) fn new(context: ReconcileContext, precreated_roles: bool) -> Self {
+    pub(crate) fn new(context: ReconcileContext, written: WrittenRules, precreated_roles: bool) -> Self {
         let of_owners = |names: Names| Watched {
             group: GROUP,
             version: VERSION,
@@ -105,6 +104,7 @@ impl Owners {
             kind: names.kind,
             required: false,
             names: None,
+            fields: None,
         };
         let guard = Watched { required: false, ..snapshot::configuration(webhook::NAME) };
         let watched = vec![of_owners(GLOBAL_OWNERS), of_owners(GROUP_OWNERS), guard];
@@ -125,7 +125,7 @@ impl Owners {
             watches: BTreeMap::new(),
             news: Arc::default(),
             memories: BTreeMap::new(),
-            written: Derived::default(),
+            written,
             guard: Guard::Pending,
             guarded_from: None,
         }
@@ -326,11 +326,7 @@ impl Owners {
         if let Some(why) = state.unseen() {
             return Err(why.to_owned());
         }
-        let rules = state.resource(Watched::RULES.plural).map(Arc::as_ref).ok_or("DependencyRules are not watched")?;
-        let allowance = self.context.allowance;
-        let parse = |rule: &_| WrittenRule::from_watched(ControlPlane::Kubernetes, allowance, rule);
-        self.written.refresh(Some(rules), parse);
-        Ok(self.written.values().cloned().collect())
+        Ok(self.written.read(&state).into_iter().map(|(_, rule)| rule).collect())
     }
 
     fn listings(&self, owner: &GlobalOwner, groups: &[GroupOwner]) -> BTreeMap<GroupVersionResource, Listing> {

@@ -8,7 +8,7 @@ use depguard_core::api::OnMissing;
 use depguard_core::lookup::ReferenceReader;
 use depguard_core::rule::{Edge, Reference};
 use depguard_core::{ControlPlane, GroupVersionResource, Rule};
-use depguard_kcp::{Derived, MetadataForm, Snapshot, Watched, latest, send_if_new};
+use depguard_kcp::{MetadataForm, Snapshot, latest, send_if_new};
 use futures::StreamExt;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ use super::space::{PART, Space};
 use super::targets::Targets;
 use crate::leader::write_permit::WritePermit;
 use crate::model::reference_count::{NOT_COUNTED, ReferenceCount, ReferenceCounts, Uncounted};
-use crate::rules::written_rule::WrittenRule;
+use crate::rules::written_rule::WrittenRules;
 use crate::runtime::round::{Change, Changes, ReconcileContext, Rounds};
 
 /// Maximum of pages of dependents that are read at the same time: each has 2 MiB, or one object of up to 8 MiB.
@@ -30,8 +30,7 @@ const MAX_PAGES: usize = 4;
 pub(crate) struct References {
     context: ReconcileContext,
     counts: watch::Sender<Arc<ReferenceCounts>>,
-    /// DependencyRules, each parsed once until it changes.
-    written: Derived<WrittenRule>,
+    written: WrittenRules,
     dependents: BTreeMap<GroupVersionResource, WatchedDependents>,
     targets: BTreeMap<GroupVersionResource, KindWatch<Targets>>,
     space: Space,
@@ -80,12 +79,16 @@ impl Rounds for References {
 }
 
 impl References {
-    pub(crate) fn new(context: ReconcileContext, counts: watch::Sender<Arc<ReferenceCounts>>) -> Self {
+    pub(crate) fn new(
+        context: ReconcileContext,
+        written: WrittenRules,
+        counts: watch::Sender<Arc<ReferenceCounts>>,
+    ) -> Self {
         let memory = context.memory.part(PART);
         Self {
             context,
             counts,
-            written: Derived::default(),
+            written,
             dependents: BTreeMap::new(),
             targets: BTreeMap::new(),
             space: Space::new(memory),
@@ -96,12 +99,10 @@ impl References {
 
     /// Watches the kinds that the rules need, and counts.
     fn count(&mut self, state: &Snapshot) -> ReferenceCounts {
-        let (control_plane, allowance) = (self.context.control_plane, self.context.allowance);
-        let rules = state.resource(Watched::RULES.plural).map(Arc::as_ref);
-        self.written.refresh(rules, |rule| WrittenRule::from_watched(control_plane, allowance, rule));
-        let rules: Vec<_> = self.written.values().cloned().collect();
-        let counted: Vec<_> = rules.iter().filter_map(|rule| rule.rule().ok()).flat_map(counted_edges).collect();
-        if control_plane == ControlPlane::Kcp {
+        let rules = self.written.read(state);
+        let usable = rules.iter().filter_map(|(_, rule)| rule.rule().ok());
+        let counted: Vec<_> = usable.flat_map(counted_edges).collect();
+        if self.context.control_plane == ControlPlane::Kcp {
             return counted.into_iter().map(|(_, edge)| (edge.rule, not_counted_in_kcp())).collect();
         }
         self.start_and_end_watches(counted);

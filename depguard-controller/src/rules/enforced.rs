@@ -49,7 +49,7 @@ impl Flaws {
 /// Returns the reason why a usable rule can't be in force, whatever the probes find; `None` if there is none.
 pub(crate) fn hindrance(
     input: &PlanInput<'_>,
-    rule: &RulePlan<'_>,
+    rule: &RulePlan,
     parsed: &Rule,
     flaws: &Flaws,
     programmed: &Finding,
@@ -87,7 +87,7 @@ pub(crate) fn hindrance(
 /// for targets. `is_bearable` tells of a configuration whose probe is outstanding if the rule may still be said to be in
 /// force there.
 pub(crate) fn enforced(
-    rule: &RulePlan<'_>,
+    rule: &RulePlan,
     parsed: &Rule,
     hindrance: Option<Finding>,
     probe_results: &ProbeResults,
@@ -151,7 +151,7 @@ fn effects(rule: &Rule) -> Vec<String> {
 }
 
 /// Returns the condition of a rule that can't be used: its effect on deletions, and on its dependents.
-pub(crate) fn of_invalid(rule: &RulePlan<'_>) -> Finding {
+pub(crate) fn of_invalid(rule: &RulePlan) -> Finding {
     let installed: Vec<_> = rule.targets.iter().filter(|target| !target.places.is_empty()).collect();
     let refused = "are refused where it applies";
     let deletions = (!installed.is_empty())

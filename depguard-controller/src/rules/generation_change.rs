@@ -40,7 +40,7 @@ impl GenerationChange {
     pub(crate) async fn prepare(
         &mut self,
         input: &PlanInput<'_>,
-        plan: &Plan<'_>,
+        plan: &Plan,
         interlock: Option<&InterlockState>,
         registers: &Endpoint,
     ) -> Result<(), String> {
@@ -67,7 +67,7 @@ impl GenerationChange {
                 is_left && existing.is_some_and(|existing| !names_generation(existing, generation))
             }),
         };
-        if is_due && input.rules.iter().any(|(rule, _)| is_interlocked(rule)) {
+        if is_due && input.rules.iter().any(|(rule, _)| is_interlocked(&rule.read())) {
             return Err("the rules' statuses must say first that references are not interlocked".to_owned());
         }
         let Some(state) = interlock else { return Ok(()) };

@@ -52,7 +52,7 @@ pub(crate) struct ReferenceGraph {
 
 /// Facts that keep the edges of a rule from being interlocked.
 pub(crate) struct Obstacles<'a> {
-    pub(crate) plan: &'a RulePlan<'a>,
+    pub(crate) plan: &'a RulePlan,
     pub(crate) rule: &'a Rule,
     pub(crate) kinds: &'a NamedKinds<'a>,
     pub(crate) graph: &'a ReferenceGraph,
@@ -77,7 +77,7 @@ impl InterlockView {
 
 impl ReferenceGraph {
     /// Makes the graph of all rules. Only an edge between kinds of the same providers closes a cycle.
-    pub(crate) fn of_rules(plan: &Plan<'_>) -> Self {
+    pub(crate) fn of_rules(plan: &Plan) -> Self {
         let targets = plan.rules.iter().flat_map(|rule| &rule.targets).flat_map(nodes).collect();
         let mut numbers = BTreeMap::new();
         let mut leaving: Vec<Vec<usize>> = Vec::new();

@@ -16,13 +16,13 @@ use crate::schema::rule_check::{self, KindFacts, Mismatch, Schema};
 pub(crate) struct NamedKinds<'a> {
     input: &'a PlanInput<'a>,
     kinds: &'a Kinds,
-    plan: &'a RulePlan<'a>,
+    plan: &'a RulePlan,
     rule: &'a Rule,
 }
 
 impl<'a> NamedKinds<'a> {
     /// Makes the kinds of a usable rule; `kinds` has those of all rules.
-    pub(crate) fn new(input: &'a PlanInput<'a>, kinds: &'a Kinds, plan: &'a RulePlan<'a>, rule: &'a Rule) -> Self {
+    pub(crate) fn new(input: &'a PlanInput<'a>, kinds: &'a Kinds, plan: &'a RulePlan, rule: &'a Rule) -> Self {
         Self { input, kinds, plan, rule }
     }
 
@@ -111,14 +111,14 @@ impl<'a> NamedKinds<'a> {
 
 /// Returns the kinds that a rule names and that can be looked at, the dependent's first. In kcp a workspace's own
 /// kinds can't be looked at.
-pub(crate) fn kind_keys(input: &PlanInput<'_>, plan: &RulePlan<'_>) -> Vec<KindKey> {
+pub(crate) fn kind_keys(input: &PlanInput<'_>, plan: &RulePlan) -> Vec<KindKey> {
     let Ok(rule) = plan.rule() else { return Vec::new() };
     let targets = rule.edges().iter().zip(&plan.targets);
     let targets = targets.filter_map(|(edge, target)| target_key(input, edge, target));
     dependent_key(input, plan, rule).into_iter().chain(targets).collect()
 }
 
-fn dependent_key(input: &PlanInput<'_>, plan: &RulePlan<'_>, rule: &Rule) -> Option<KindKey> {
+fn dependent_key(input: &PlanInput<'_>, plan: &RulePlan, rule: &Rule) -> Option<KindKey> {
     let dependent = rule.dependent();
     kind_key(input, &plan.key.cluster, dependent.export.as_ref(), &dependent.gvr, true)
 }

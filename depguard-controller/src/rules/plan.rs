@@ -2,13 +2,14 @@
 //! time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::applicability::RuleGrants;
 use depguard_core::model::GroupResource;
-use depguard_core::rule::{ExportRef, RuleKey, RuleVersion};
+use depguard_core::rule::{ExportRef, RuleKey};
 use depguard_core::{ControlPlane, LogicalCluster, Rule, WorkspacePath};
-use depguard_kcp::{Claims, ReadThrough, WorkspaceLookup, WorkspaceLookups};
+use depguard_kcp::{Claims, ObjectText, ReadThrough, WorkspaceLookup, WorkspaceLookups};
 use serde_json::Value;
 
 use crate::model::api_bindings::{Bindings, CONFIGURATIONS, Claim};
@@ -30,14 +31,14 @@ pub(crate) struct PlanInput<'v> {
     /// Name of depguard's APIExport.
     pub(crate) export_name: &'v str,
     /// All DependencyRules, as the API server returned them, each with its parsed content.
-    pub(crate) rules: Vec<(&'v Value, WrittenRule)>,
+    pub(crate) rules: Vec<(Arc<ObjectText>, WrittenRule)>,
     /// Stand-ins of rules that are too many to be stored one by one.
     pub(crate) further: Vec<WrittenRule>,
     /// APIBindings of depguard; none in plain Kubernetes.
     pub(crate) bindings: Bindings,
     /// Configurations that have the name of ours.
-    pub(crate) configurations: BTreeMap<ConfigurationKey, &'v Value>,
-    pub(crate) exports: Exports<'v>,
+    pub(crate) configurations: BTreeMap<ConfigurationKey, Value>,
+    pub(crate) exports: Exports,
     /// Rule grants of the exports, as far as they can be read: the workspaces whose rules each accepts.
     pub(crate) rule_grants: RuleGrants,
     /// Results of looking up the workspaces that rules name.
@@ -47,11 +48,11 @@ pub(crate) struct PlanInput<'v> {
 
 /// Configurations to write, and the request of each rule.
 #[derive(Debug)]
-pub(crate) struct Plan<'v> {
+pub(crate) struct Plan {
     /// Each configuration of ours that is there, or should be.
     pub(crate) configurations: BTreeMap<ConfigurationKey, ConfigurationPlan>,
     /// Each rule, in the order of the input.
-    pub(crate) rules: Vec<RulePlan<'v>>,
+    pub(crate) rules: Vec<RulePlan>,
 }
 
 /// Plan for a configuration.
@@ -67,8 +68,8 @@ pub(crate) enum ConfigurationPlan {
 
 /// Request of a rule.
 #[derive(Debug)]
-pub(crate) struct RulePlan<'v> {
-    pub(crate) object: &'v Value,
+pub(crate) struct RulePlan {
+    pub(crate) object: Arc<ObjectText>,
     pub(crate) key: RuleKey,
     written: WrittenRule,
     pub(crate) failure_policy: FailurePolicy,
@@ -92,7 +93,7 @@ pub(crate) struct TargetPlan {
     pub(crate) refused: Vec<LogicalCluster>,
 }
 
-impl Plan<'_> {
+impl Plan {
     /// Returns the usable rules that each configuration is for, for the configurations that have any.
     pub(crate) fn rules_by_configuration(&self) -> BTreeMap<ConfigurationKey, ExpectedRules> {
         let mut by_key: BTreeMap<_, ExpectedRules> = BTreeMap::new();
@@ -169,7 +170,7 @@ impl PlanInput<'_> {
 ///
 /// A target is installed whether or not the exports that its rule names are seen: consumers' bindings outlive an
 /// export, and only the webhook knows whether a rule applies to a deletion.
-pub(crate) fn plan<'v>(input: &PlanInput<'v>) -> Plan<'v> {
+pub(crate) fn plan(input: &PlanInput<'_>) -> Plan {
     let rules: Vec<_> = input.rules.iter().map(|rule| plan_rule(input, rule)).collect();
     let desired = desired(input, &rules);
     let keys: BTreeSet<_> = desired.keys().chain(input.configurations.keys()).collect();
@@ -181,7 +182,7 @@ pub(crate) fn plan<'v>(input: &PlanInput<'v>) -> Plan<'v> {
 }
 
 /// Returns the configurations that the rules ask for.
-fn desired(input: &PlanInput<'_>, rules: &[RulePlan<'_>]) -> BTreeMap<ConfigurationKey, Value> {
+fn desired(input: &PlanInput<'_>, rules: &[RulePlan]) -> BTreeMap<ConfigurationKey, Value> {
     let further: Vec<_> = input.further.iter().map(|rule| (rule, plan_targets(input, rule))).collect();
     let rules = rules.iter().map(|rule| (&rule.written, &rule.targets));
     let rules = rules.chain(further.iter().map(|(rule, targets)| (*rule, targets)));
@@ -226,7 +227,7 @@ fn plan_configuration(
     key: &ConfigurationKey,
     desired: Option<Value>,
 ) -> Option<ConfigurationPlan> {
-    let existing = input.configurations.get(key).copied();
+    let existing = input.configurations.get(key);
     let step = webhook_configuration::step(existing, desired.as_ref());
     if desired.is_none() && !matches!(step, Step::Delete | Step::Defer { .. }) {
         return None;
@@ -243,9 +244,9 @@ fn plan_configuration(
     Some(ConfigurationPlan::Do { step, desired })
 }
 
-fn plan_rule<'v>(input: &PlanInput<'v>, (object, written): &(&'v Value, WrittenRule)) -> RulePlan<'v> {
+fn plan_rule(input: &PlanInput<'_>, (object, written): &(Arc<ObjectText>, WrittenRule)) -> RulePlan {
     RulePlan {
-        object,
+        object: Arc::clone(object),
         key: written.key().clone(),
         failure_policy: written.failure_policy(),
         written: written.clone(),
@@ -274,7 +275,7 @@ fn plan_target(input: &PlanInput<'_>, rule: &RuleKey, target: &WrittenTarget) ->
     TargetPlan { dependency, export, kind, places, refused }
 }
 
-impl RulePlan<'_> {
+impl RulePlan {
     /// Returns the rule, or the reason why it can't be used.
     pub(crate) fn rule(&self) -> Result<&Rule, &Unusable> {
         self.written.rule()
@@ -282,7 +283,7 @@ impl RulePlan<'_> {
 
     /// Returns the rule as a webhook should have loaded it.
     pub(crate) fn expected(&self) -> ExpectedRule {
-        ExpectedRule { policy: self.failure_policy, version: RuleVersion::of(self.object) }
+        ExpectedRule { policy: self.failure_policy, version: self.written.version().clone() }
     }
 
     /// Returns the configurations that the rule needs. A key may occur more than once.

@@ -16,7 +16,7 @@ const NEWER: &str = "NewerConfiguration";
 /// Returns the condition: true if the configurations of both sides are as desired.
 pub(crate) fn programmed(
     input: &PlanInput<'_>,
-    rule: &RulePlan<'_>,
+    rule: &RulePlan,
     outcomes: &BTreeMap<ConfigurationKey, Outcome>,
 ) -> Finding {
     let mut findings = Findings::default();

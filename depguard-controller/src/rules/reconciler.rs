@@ -9,9 +9,7 @@ use std::time::Duration;
 use depguard_core::interlock::Buckets;
 use depguard_core::rule::RuleKey;
 use depguard_core::{LogicalCluster, api};
-use depguard_kcp::{
-    Derived, Endpoint, PathKey, PathPeriod, ReadThrough, Snapshot, WorkspaceLookups, bundle_expiry, latest,
-};
+use depguard_kcp::{Endpoint, PathKey, PathPeriod, ReadThrough, Snapshot, WorkspaceLookups, bundle_expiry, latest};
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -29,7 +27,7 @@ use crate::rules::generation_change::GenerationChange;
 use crate::rules::interlocked::InterlockView;
 use crate::rules::plan::{self, ConfigurationPlan, Plan, PlanInput};
 use crate::rules::status::{self, RoundOutcomes, RuleStatus};
-use crate::rules::written_rule::WrittenRule;
+use crate::rules::written_rule::WrittenRules;
 use crate::rules::{named_kinds, snapshot};
 use crate::runtime::apply::{ApplyResult, endpoint, install, own_endpoint, write_status};
 use crate::runtime::backoff::Retries;
@@ -46,8 +44,7 @@ pub(crate) struct Reconciler {
     pub(crate) lookups: WorkspaceLookups,
     pub(crate) kinds: KindCache,
     pub(crate) failures: Failures,
-    /// Rules, each parsed once until it is written anew.
-    pub(crate) written: Derived<WrittenRule>,
+    pub(crate) written: WrittenRules,
     pub(crate) probe_handle: ProbeHandle,
     /// Counts of the references whose targets don't exist.
     pub(crate) counts: watch::Receiver<Arc<ReferenceCounts>>,
@@ -89,13 +86,7 @@ impl Reconciler {
         let export_name = self.context.export_name.clone();
         let export_name = export_name.as_str();
         let (control_plane, read_through) = (self.context.control_plane, self.read_through);
-        let allowance = self.context.allowance;
-        let rules = state.resource(api::PLURAL).map(Arc::as_ref);
-        self.written.refresh(rules, |rule| WrittenRule::from_watched(control_plane, allowance, rule));
-        let further = rules.into_iter().flat_map(|rules| &rules.further);
-        let further = further.map(|about| WrittenRule::of_too_many(control_plane, allowance, about)).collect();
-        let mut input =
-            snapshot::plan_input(control_plane, read_through, export_name, state, &self.written, further, clients);
+        let mut input = snapshot::plan_input(control_plane, read_through, export_name, state, &self.written, clients);
         let claims = input.claims();
         self.lookups.refresh(&self.context.connection, &claims).await;
         input.add_lookups(&claims, &self.lookups);
@@ -120,7 +111,7 @@ impl Reconciler {
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let statuses = status::new_statuses(&input, &plan, &found, &now);
         self.promise_due = found.interlock.as_ref().and_then(InterlockView::due);
-        self.context.metrics.rules(statuses.iter().map(|status| &status.object));
+        self.context.metrics.rules(statuses.iter().map(|said| (said.rule.key.name.as_str(), &said.status)));
         self.write_statuses(state, statuses, &now).await;
         self.context.metrics.ended(begun.elapsed());
     }
@@ -152,7 +143,7 @@ impl Reconciler {
     fn jobs(
         &self,
         input: &PlanInput<'_>,
-        plan: &Plan<'_>,
+        plan: &Plan,
         outcomes: &BTreeMap<ConfigurationKey, Outcome>,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
     ) -> Jobs {
@@ -180,7 +171,7 @@ impl Reconciler {
     async fn install_configurations(
         &mut self,
         input: &PlanInput<'_>,
-        plan: &Plan<'_>,
+        plan: &Plan,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
         prepared: Result<(), String>,
     ) -> BTreeMap<ConfigurationKey, Outcome> {
@@ -188,7 +179,7 @@ impl Reconciler {
         let mut jobs = Vec::new();
         let now = Instant::now();
         for (key, what) in &plan.configurations {
-            let existing = input.configurations.get(key).copied();
+            let existing = input.configurations.get(key);
             let known = match (what, &prepared) {
                 (ConfigurationPlan::Do { desired: Some(_), .. }, Err(why))
                     if existing.is_some_and(|existing| !names_generation(existing, input.clients.generation)) =>
@@ -269,12 +260,13 @@ impl Reconciler {
     /// Writes the rules' statuses that changed, and events about the changes.
     async fn write_statuses(&mut self, state: &Snapshot, statuses: Vec<RuleStatus<'_>>, now: &str) {
         // A status that was written after all, as the watch shows a moment later, is not to be tried again.
-        let new: HashSet<_> = statuses.iter().filter(|said| said.is_new).map(|said| &said.rule.key).collect();
+        let new: HashSet<_> = statuses.iter().filter(|said| said.change.is_some()).map(|said| &said.rule.key).collect();
         self.failures.statuses.keep(|key| new.contains(key));
-        let due = statuses.into_iter().filter(|said| said.is_new).filter_map(|RuleStatus { rule, object, .. }| {
-            let attempt_hash = hash_of(None, Some(rule.object));
+        let due = statuses.into_iter().filter_map(|RuleStatus { rule, change, .. }| {
+            let (before, object) = change?;
+            let attempt_hash = hash_of(None, Some(&before));
             let due = self.failures.statuses.is_due(&rule.key, attempt_hash, Instant::now());
-            let events = events::of_change(rule.object, &object, now);
+            let events = events::of_change(&before, &object, now);
             due.then(|| (rule.key.clone(), attempt_hash, object, events, self.endpoint_of_rule(state, &rule.key)))
         });
         let due: Vec<_> = due.collect();

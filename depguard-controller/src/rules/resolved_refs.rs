@@ -19,7 +19,7 @@ use crate::schema::rule_check::local_targets;
 /// has the [problems](export_problems) of the rule's APIExports.
 pub(crate) fn resolved(
     input: &PlanInput<'_>,
-    rule: &RulePlan<'_>,
+    rule: &RulePlan,
     parsed: &Rule,
     named: &NamedKinds<'_>,
     exports: Vec<Finding>,
@@ -61,7 +61,7 @@ pub(crate) fn resolved(
 
 /// Returns the findings about the APIExports that a rule names: the dependents', and the targets' whose workspace is
 /// known. A false one means that nobody can have bound the rule's kind from there.
-pub(crate) fn export_problems(input: &PlanInput<'_>, rule: &RulePlan<'_>, parsed: &Rule) -> Vec<Finding> {
+pub(crate) fn export_problems(input: &PlanInput<'_>, rule: &RulePlan, parsed: &Rule) -> Vec<Finding> {
     let dependent = parsed.dependent();
     let of_dependent = rule.key.cluster.as_ref().zip(dependent.export.as_ref()).and_then(|(cluster, export)| {
         let kind = dependent.gvr.group_resource();

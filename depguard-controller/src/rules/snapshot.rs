@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use depguard_core::applicability::RuleGrants;
 use depguard_core::{ControlPlane, LogicalCluster};
-use depguard_kcp::{Derived, Features, ReadThrough, Readiness, Snapshot, Watched, WatchedObject, WatchedResource};
+use depguard_kcp::{Features, ReadThrough, Readiness, Snapshot, Watched, WatchedObject, WatchedResource};
 use serde_json::Value;
 
 use crate::model::api_bindings::Bindings;
@@ -13,7 +13,7 @@ use crate::model::api_exports::Exports;
 use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::names::LOCKS_CONFIGURATION;
 use crate::rules::plan::PlanInput;
-use crate::rules::written_rule::WrittenRule;
+use crate::rules::written_rule::WrittenRules;
 use crate::runtime::client_config::Clients;
 
 pub(crate) const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
@@ -44,6 +44,7 @@ pub(crate) const fn configuration(name: &'static str) -> Watched {
         kind: "ValidatingWebhookConfiguration",
         required: true,
         names: Some(name),
+        fields: None,
     }
 }
 
@@ -53,27 +54,26 @@ pub(crate) fn plan_input<'v>(
     read_through: ReadThrough,
     export_name: &'v str,
     state: &'v Snapshot,
-    written: &Derived<WrittenRule>,
-    further: Vec<WrittenRule>,
+    written: &WrittenRules,
     clients: Clients,
 ) -> PlanInput<'v> {
-    let rules = state.resource(Watched::RULES.plural).into_iter().flat_map(|resource| &resource.objects);
-    let values = |plural| state.resource(plural).into_iter().flat_map(|resource| resource.values());
-    let configurations = configurations(state).map(|(key, found)| (key, found.value.as_ref()));
+    let configurations = configurations(state).map(|(key, found)| (key, found.text.read()));
+    let ours: Vec<_> = ours(export_name, state).map(|(_, _, binding)| binding).collect();
+    let exports: Vec<_> = values(state, Watched::EXPORTS).collect();
     // Rule grants that can't be watched any more may have changed: then everybody's rules count, as they do for the
     // webhook.
     let is_followed = state.is_followed(Watched::EXPORTS.plural, Snapshot::PATIENCE);
-    let exports = values(Watched::EXPORTS.plural).filter(|_| is_followed);
+    let grants = RuleGrants::read(exports.iter().filter(|_| is_followed), &ours);
     PlanInput {
         control_plane,
         read_through,
         export_name,
-        rules: rules.filter_map(|(key, rule)| Some((rule.value.as_ref(), written.get(key)?.clone()))).collect(),
-        further,
-        bindings: bindings(export_name, state),
+        rules: written.read(state),
+        further: written.further(state),
+        bindings: Bindings::read(&ours),
         configurations: configurations.collect(),
-        exports: served(state.resource(Watched::EXPORTS.plural)),
-        rule_grants: RuleGrants::read(exports, ours(export_name, state)),
+        exports: served(state.resource(Watched::EXPORTS.plural), exports),
+        rule_grants: grants,
         lookups: BTreeMap::new(),
         clients,
     }
@@ -91,14 +91,12 @@ fn configurations(state: &Snapshot) -> impl Iterator<Item = (ConfigurationKey, &
 
 /// Returns the workspaces that have bound depguard.
 pub(crate) fn bindings(export_name: &str, state: &Snapshot) -> Bindings {
-    Bindings::read(ours(export_name, state))
+    Bindings::read(&ours(export_name, state).map(|(_, _, binding)| binding).collect::<Vec<_>>())
 }
 
 /// Returns the URL for each workspace that has bound depguard: that of the virtual workspace that shows its binding.
 pub(crate) fn origins(export_name: &str, state: &Snapshot) -> BTreeMap<LogicalCluster, Arc<str>> {
-    let objects = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|resource| &resource.objects);
-    let ours = objects.filter(|(_, found)| is_ours(&found.value, export_name));
-    ours.filter_map(|((cluster, _), found)| Some((cluster.clone()?, found.origin.clone()))).collect()
+    ours(export_name, state).filter_map(|(cluster, origin, _)| Some((cluster.clone()?, origin.clone()))).collect()
 }
 
 /// Returns true if a workspace is unbinding depguard while a configuration of ours is there: kcp ends a binding within
@@ -112,21 +110,29 @@ pub(crate) fn is_leaving(export_name: &str, state: &Snapshot) -> bool {
     configured.any(|cluster| bindings.of(&cluster).is_some_and(|binding| binding.terminating))
 }
 
-fn ours<'v>(export_name: &'v str, state: &'v Snapshot) -> impl Iterator<Item = &'v Value> {
-    let all = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|resource| resource.values());
-    all.filter(move |binding| is_ours(binding, export_name))
+/// Returns the bindings of this export, each with its logical cluster and where it was read: a workspace may let depguard
+/// see its other bindings, too.
+fn ours<'v>(
+    export_name: &'v str,
+    state: &'v Snapshot,
+) -> impl Iterator<Item = (&'v Option<LogicalCluster>, &'v Arc<str>, Value)> {
+    let all = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|resource| &resource.objects);
+    let all = all.map(|((cluster, _), found)| (cluster, &found.origin, found.text.read()));
+    let is_ours = move |binding: &Value| {
+        binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name)
+    };
+    all.filter(move |(_, _, binding)| is_ours(binding))
 }
 
-/// Returns true if a binding is of this export: a workspace may let depguard see its other bindings, too.
-fn is_ours(binding: &Value, export_name: &str) -> bool {
-    binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name)
+fn values(state: &Snapshot, watched: Watched) -> impl Iterator<Item = Value> {
+    state.resource(watched.plural).into_iter().flat_map(|resource| resource.values())
 }
 
-fn served(exports: Option<&Arc<WatchedResource>>) -> Exports<'_> {
-    match exports {
+fn served(watched: Option<&Arc<WatchedResource>>, exports: Vec<Value>) -> Exports {
+    match watched {
         None => Exports::Unavailable("APIExports are not watched".to_owned()),
-        Some(exports) => match &exports.readiness {
-            Readiness::Loaded => Exports::read(exports.values()),
+        Some(watched) => match &watched.readiness {
+            Readiness::Loaded => Exports::read(exports),
             Readiness::NotLoaded { why } | Readiness::Unavailable { why } => Exports::Unavailable(why.clone()),
         },
     }

@@ -7,7 +7,7 @@ use depguard_core::Rule;
 use depguard_core::api::{DependencyRuleStatus, Strategy, TargetStatus};
 use serde_json::{Value, json};
 
-use crate::model::condition::{Finding, conditions, was_true};
+use crate::model::condition::{Finding, conditions, stored_conditions, was_true};
 use crate::model::configuration_key::ConfigurationKey;
 use crate::model::install_outcome::Outcome;
 use crate::model::names::INTERLOCKED;
@@ -42,38 +42,41 @@ pub(crate) struct RoundOutcomes {
 
 /// New status of one rule.
 pub(crate) struct RuleStatus<'p> {
-    pub(crate) rule: &'p RulePlan<'p>,
-    /// The whole object, to be PUT on its status subresource.
-    pub(crate) object: Value,
-    /// True if the status has changed.
-    pub(crate) is_new: bool,
+    pub(crate) rule: &'p RulePlan,
+    pub(crate) status: DependencyRuleStatus,
+    /// The stored object, and the whole object to be PUT on its status subresource, if the status has changed.
+    pub(crate) change: Option<(Value, Value)>,
 }
 
 /// Returns the new status of each rule. `now` is in RFC 3339.
 pub(crate) fn new_statuses<'p>(
     input: &PlanInput<'_>,
-    plan: &'p Plan<'_>,
+    plan: &'p Plan,
     found: &RoundOutcomes,
     now: &str,
 ) -> Vec<RuleStatus<'p>> {
     let graph = ReferenceGraph::of_rules(plan);
-    let said = plan.rules.iter().filter_map(|rule| {
-        let old = rule.object.get("status");
-        let status = json!(status(input, rule, found, &graph, old, now));
-        let mut object = rule.object.clone();
-        let is_new = old != Some(&status) && !tells_of_too_many(rule, old);
-        object.as_object_mut()?.insert("status".to_owned(), status);
-        Some(RuleStatus { rule, object, is_new })
+    let said = plan.rules.iter().map(|rule| {
+        let before = rule.object.read();
+        let status = status(input, rule, found, &graph, &before, now);
+        let (old, mut new) = (before.get("status"), json!(status));
+        let is_new = old != Some(&new) && !tells_of_too_many(rule, &before);
+        let change = is_new.then(|| {
+            let mut after = before.clone();
+            after.as_object_mut().into_iter().for_each(|fields| drop(fields.insert("status".to_owned(), new.take())));
+            (before, after)
+        });
+        RuleStatus { rule, status, change }
     });
     said.collect()
 }
 
 /// Returns true if the stored status already says that there are too many rules for this one to be read. Nothing more
 /// is known of such a rule.
-fn tells_of_too_many(rule: &RulePlan<'_>, old: Option<&Value>) -> bool {
-    let generation = rule.object.pointer("/metadata/generation");
-    let conditions = old.and_then(|old| old.get("conditions")?.as_array()).into_iter().flatten();
-    let mut accepted = conditions.filter(|condition| condition.get("type").is_some_and(|of| of == "Accepted"));
+fn tells_of_too_many(rule: &RulePlan, object: &Value) -> bool {
+    let generation = object.pointer("/metadata/generation");
+    let mut accepted =
+        stored_conditions(object).filter(|condition| condition.get("type").is_some_and(|of| of == "Accepted"));
     rule.rule().is_err_and(|why| why.reason == ALLOWANCE_EXCEEDED)
         && accepted.any(|condition| {
             condition.get("reason").is_some_and(|reason| reason == ALLOWANCE_EXCEEDED)
@@ -83,17 +86,17 @@ fn tells_of_too_many(rule: &RulePlan<'_>, old: Option<&Value>) -> bool {
 
 fn status(
     input: &PlanInput<'_>,
-    rule: &RulePlan<'_>,
+    rule: &RulePlan,
     found: &RoundOutcomes,
     graph: &ReferenceGraph,
-    old: Option<&Value>,
+    before: &Value,
     now: &str,
 ) -> DependencyRuleStatus {
-    let generation = rule.object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let (old, generation) = (before.get("status"), before.pointer("/metadata/generation").and_then(Value::as_i64));
     let mut dangling_references = None;
     let findings = match rule.rule() {
         Ok(parsed) => {
-            let was_enforced = was_true(old, ENFORCED, generation);
+            let was_enforced = was_true(before, ENFORCED, generation);
             let mut findings = of_rule(input, rule, parsed, found, graph, was_enforced);
             let (count, kinds) = (found.counts.get(&rule.key), NamedKinds::new(input, &found.kinds, rule, parsed));
             let in_no_namespace = |resource: &str| kinds.are_cluster_scoped(resource);
@@ -116,7 +119,7 @@ fn status(
 
 fn of_rule(
     input: &PlanInput<'_>,
-    rule: &RulePlan<'_>,
+    rule: &RulePlan,
     parsed: &Rule,
     found: &RoundOutcomes,
     graph: &ReferenceGraph,
@@ -153,7 +156,7 @@ fn of_rule(
 
 fn of_invalid(
     input: &PlanInput<'_>,
-    rule: &RulePlan<'_>,
+    rule: &RulePlan,
     Unusable { reason, message }: &Unusable,
     outcomes: &BTreeMap<ConfigurationKey, Outcome>,
 ) -> Vec<(&'static str, Finding)> {
@@ -177,7 +180,7 @@ fn of_invalid(
 }
 
 /// Returns the resources of the targets, each once: `vpcs,subnets`.
-fn summary(rule: &RulePlan<'_>) -> Option<String> {
+fn summary(rule: &RulePlan) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     for target in &rule.targets {
         let name = target.kind.resource.as_str();
@@ -194,7 +197,7 @@ fn summary(rule: &RulePlan<'_>) -> Option<String> {
 }
 
 /// Returns the status of each target: the place of the dependency, and the way in which its dependents are found.
-fn targets(input: &PlanInput<'_>, rule: &RulePlan<'_>, kinds: &Kinds) -> Vec<TargetStatus> {
+fn targets(input: &PlanInput<'_>, rule: &RulePlan, kinds: &Kinds) -> Vec<TargetStatus> {
     let Ok(parsed) = rule.rule() else { return Vec::new() };
     let named = NamedKinds::new(input, kinds, rule, parsed);
     let targets = rule.targets.iter().enumerate();

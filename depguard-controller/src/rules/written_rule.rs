@@ -1,12 +1,12 @@
 //! Content of a rule as it was written, parsed once until the rule is written anew.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::model::GroupResource;
-use depguard_core::rule::{ExportRef, PartialRule, RuleKey};
+use depguard_core::rule::{ExportRef, PartialRule, RuleKey, RuleVersion};
 use depguard_core::{ControlPlane, LogicalCluster, Rule, RuleError};
-use depguard_kcp::{Allowance, WatchedObject};
+use depguard_kcp::{Allowance, Derived, ObjectText, Snapshot, Watched, WatchedObject};
 use serde_json::Value;
 
 use crate::model::reference_configuration::CheckedReferences;
@@ -21,6 +21,7 @@ pub(crate) struct WrittenRule(Arc<Parts>);
 #[derive(Debug)]
 struct Parts {
     key: RuleKey,
+    version: RuleVersion,
     failure_policy: FailurePolicy,
     rule: Result<Rule, Unusable>,
     targets: Vec<WrittenTarget>,
@@ -43,13 +44,43 @@ pub(crate) struct WrittenTarget {
     pub(crate) kind: GroupResource,
 }
 
+/// All rules, each parsed once until it is written anew. Clones share what is parsed.
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenRules {
+    control_plane: ControlPlane,
+    allowance: Allowance,
+    parsed: Arc<Mutex<Derived<WrittenRule>>>,
+}
+
+impl WrittenRules {
+    pub(crate) fn new(control_plane: ControlPlane, allowance: Allowance) -> Self {
+        Self { control_plane, allowance, parsed: Arc::default() }
+    }
+
+    /// Returns the rules of a snapshot, each with its text.
+    pub(crate) fn read(&self, state: &Snapshot) -> Vec<(Arc<ObjectText>, WrittenRule)> {
+        let rules = state.resource(Watched::RULES.plural).map(Arc::as_ref);
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        parsed.refresh(rules, |rule| WrittenRule::from_watched(self.control_plane, self.allowance, rule));
+        let objects = rules.into_iter().flat_map(|rules| &rules.objects);
+        objects.filter_map(|(key, rule)| Some((Arc::clone(&rule.text), parsed.get(key)?.clone()))).collect()
+    }
+
+    /// Returns stand-ins of the rules that are too many to be stored one by one.
+    pub(crate) fn further(&self, state: &Snapshot) -> Vec<WrittenRule> {
+        let rules = state.resource(Watched::RULES.plural).into_iter().flat_map(|rules| &rules.further);
+        rules.map(|about| WrittenRule::of_too_many(self.control_plane, self.allowance, about)).collect()
+    }
+}
+
 impl WrittenRule {
     /// Reads a watched rule, of which the reflector may hold only a part.
-    pub(crate) fn from_watched(control_plane: ControlPlane, allowance: Allowance, rule: &WatchedObject) -> Self {
+    fn from_watched(control_plane: ControlPlane, allowance: Allowance, rule: &WatchedObject) -> Self {
+        let object = rule.text.read();
         if rule.shortened {
-            Self::of_too_many(control_plane, allowance, &rule.value)
+            Self::of_too_many(control_plane, allowance, &object)
         } else {
-            Self::read(control_plane, &rule.value)
+            Self::read(control_plane, &object)
         }
     }
 
@@ -68,6 +99,7 @@ impl WrittenRule {
                 });
                 Self(Arc::new(Parts {
                     key: rule.key().clone(),
+                    version: RuleVersion::of(object),
                     failure_policy: rule.failure_policy(),
                     targets: targets.collect(),
                     references: CheckedReferences::from_rule(&rule),
@@ -90,11 +122,16 @@ impl WrittenRule {
         };
         let targets = targets.into_iter().enumerate();
         let targets = targets.map(|(dependency, (export, kind))| WrittenTarget { dependency, export, kind }).collect();
-        Self(Arc::new(Parts { key, failure_policy, rule: Err(Unusable::new(error)), targets, references }))
+        let (version, rule) = (RuleVersion::of(object), Err(Unusable::new(error)));
+        Self(Arc::new(Parts { key, version, failure_policy, rule, targets, references }))
     }
 
     pub(crate) fn key(&self) -> &RuleKey {
         &self.0.key
+    }
+
+    pub(crate) fn version(&self) -> &RuleVersion {
+        &self.0.version
     }
 
     pub(crate) fn failure_policy(&self) -> FailurePolicy {

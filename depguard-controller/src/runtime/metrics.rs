@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use depguard_core::api::{Condition, DependencyRuleStatus};
 use depguard_kcp::{Gauges, Reload, Reloads, Series};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use serde_json::Value;
 
-use crate::model::condition::stored_conditions;
 use crate::model::install_outcome::Outcome;
 use crate::model::names::{OWNING, RELEASING, REMOVING};
 
@@ -224,17 +223,15 @@ impl Metrics {
         self.know(|known| known.ended = Some(SystemTime::now()));
     }
 
-    /// Notes the conditions and the counts of all rules; each item is a whole rule.
-    pub(crate) fn rules<'v>(&self, rules: impl IntoIterator<Item = &'v Value>) {
+    /// Notes the conditions and the counts of all rules; each item is a rule's name and status.
+    pub(crate) fn rules<'s>(&self, rules: impl IntoIterator<Item = (&'s str, &'s DependencyRuleStatus)>) {
         let (mut conditions, mut dangling) = (BTreeMap::new(), BTreeMap::new());
-        let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-        for rule in rules {
-            for condition in stored_conditions(rule) {
-                let words = ["type", "status", "reason"].map(|field| word(condition.get(field)));
-                *conditions.entry(words).or_insert(0) += 1;
+        for (name, status) in rules {
+            for Condition { type_, status, reason, .. } in &status.conditions {
+                *conditions.entry([type_, status, reason].map(String::clone)).or_insert(0) += 1;
             }
-            if let Some(count) = rule.pointer("/status/danglingReferences/count").and_then(Value::as_i64) {
-                dangling.insert(word(rule.pointer("/metadata/name")), count);
+            if let Some(references) = &status.dangling_references {
+                dangling.insert(name.to_owned(), references.count);
             }
         }
         self.know(|known| (known.conditions, known.dangling) = (conditions, dangling));
@@ -300,7 +297,8 @@ impl Metrics {
 mod tests {
     use super::*;
     use prometheus_client::encoding::text::encode;
-    use serde_json::json;
+    use serde::Deserialize;
+    use serde_json::{Value, json};
 
     /// Returns the lines of a registry that begin like this.
     fn series(registry: &Registry, beginning: &str) -> Vec<String> {
@@ -330,19 +328,20 @@ mod tests {
         let (metrics, mut registry) = (Metrics::default(), Registry::default());
         metrics.register(&mut registry, || true);
         let shown = || series(&registry, "depguard_controller_rules{");
-        let rule = |status, reason| {
-            json!({"metadata": {"name": "a"}, "status": {"conditions": [
-                {"type": "Enforced", "status": status, "reason": reason, "message": "b"},
-            ]}})
+        let rule = |status: &str, reason: &str| {
+            let told = json!([{"type": "Enforced", "status": status, "reason": reason, "message": "b", "lastTransitionTime": ""}]);
+            ("a", DependencyRuleStatus::deserialize(json!({"conditions": told})).unwrap())
         };
+        let note =
+            |rules: &[(&str, DependencyRuleStatus)]| metrics.rules(rules.iter().map(|(name, status)| (*name, status)));
         metrics.leads(true);
-        metrics.rules(&[rule("True", "Enforced"), rule("False", "NotProgrammed"), rule("True", "Enforced")]);
+        note(&[rule("True", "Enforced"), rule("False", "NotProgrammed"), rule("True", "Enforced")]);
         let expected = [
             r#"depguard_controller_rules{condition="Enforced",status="False",reason="NotProgrammed"} 1.0"#,
             r#"depguard_controller_rules{condition="Enforced",status="True",reason="Enforced"} 2.0"#,
         ];
         assert_eq!(shown(), expected);
-        metrics.rules(&[rule("True", "Enforced")]);
+        note(&[rule("True", "Enforced")]);
         assert_eq!(shown(), [expected[1].replace("2.0", "1.0")]);
         metrics.leads(false);
         assert!(shown().is_empty());
@@ -353,10 +352,12 @@ mod tests {
         let (metrics, mut registry) = (Metrics::default(), Registry::default());
         metrics.register(&mut registry, || true);
         let shown = || series(&registry, "depguard_controller_dangling_references{");
-        let rule = |name, count: Value| json!({"metadata": {"name": name}, "status": {"danglingReferences": count}});
+        let rule = |name, count: Value| {
+            (name, DependencyRuleStatus::deserialize(json!({"danglingReferences": count})).unwrap())
+        };
         metrics.leads(true);
         let rules = [rule("a", json!({"count": 0})), rule("b", Value::Null), rule("c", json!({"count": 7}))];
-        metrics.rules(&rules);
+        metrics.rules(rules.iter().map(|(name, status)| (*name, status)));
         let expected = [
             r#"depguard_controller_dangling_references{rule="a"} 0.0"#,
             r#"depguard_controller_dangling_references{rule="c"} 7.0"#,

@@ -343,7 +343,7 @@ impl Removal<'_> {
             let Some(configuration) = resource.watched.names else { continue };
             for ((place, _), found) in &resource.objects {
                 let what = Removed { configuration, place: display(bindings, place) };
-                if !webhook_configuration::is_ours(&found.value) {
+                if !webhook_configuration::is_ours(&found.text.read()) {
                     self.leave(&what);
                     continue;
                 }

@@ -5,7 +5,6 @@ use depguard_core::protocol::{Accept, Answer, PagedList, Progress};
 use depguard_core::scan::Page;
 use http::{Method, Response};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -74,25 +73,38 @@ impl Endpoint {
     /// Refuses a list without `metadata.resourceVersion`, as [`Self::list_json`] does. Refuses a list that expired
     /// halfway (410), because its further pages would show another state than the earlier ones.
     pub async fn list_pages(&self, path: &str, each: impl FnMut(Vec<Value>)) -> Result<(), ApiError> {
-        self.pages(path, JSON, each).await
+        self.pages(path, JSON, MAX_BODY, |object| serde_json::from_str(object), each).await
+    }
+
+    /// Passes the JSON of a collection's objects to `each`, page by page, as [`Self::list_pages`] does. A page of several
+    /// objects has at most `most` bytes, and only one is kept in memory.
+    pub async fn list_texts(&self, path: &str, most: usize, mut each: impl FnMut(&str)) -> Result<(), ApiError> {
+        let read = |object: &str| {
+            each(object);
+            Ok(())
+        };
+        self.pages(path, JSON, most, read, |_| ()).await
     }
 
     /// Passes the metadata of a collection's objects to `each`, page by page: each value has only `metadata`, or the
     /// whole object if the server knows no other form. Refuses the same lists as [`Self::list_pages`].
     pub async fn list_metadata_pages(&self, path: &str, each: impl FnMut(Vec<Value>)) -> Result<(), ApiError> {
-        self.pages(path, Accept::Metadata.as_str(), each).await
+        self.pages(path, Accept::Metadata.as_str(), MAX_BODY, |object| serde_json::from_str(object), each).await
     }
 
-    /// Passes each page of a list, in the form that `accept` names, to `each`. Refuses a list that expired.
-    pub(crate) async fn pages<T: DeserializeOwned>(
+    /// Passes each page of a list, in the form that `accept` names and of at most `most` bytes, to `each`; `read` reads an
+    /// object's JSON. Refuses a list that expired.
+    pub(crate) async fn pages<T>(
         &self,
         path: &str,
         accept: &'static str,
+        most: usize,
+        mut read: impl FnMut(&str) -> serde_json::Result<T>,
         mut each: impl FnMut(Vec<T>),
     ) -> Result<(), ApiError> {
         let mut list = PagedList::new(path.to_owned());
         loop {
-            match self.page_of(&mut list, path, accept, MAX_BODY, |object| serde_json::from_str(object)).await? {
+            match self.page_of(&mut list, path, accept, most, &mut read).await? {
                 ReadPage::More(items) => each(items),
                 ReadPage::Last(items, _) => {
                     each(items);

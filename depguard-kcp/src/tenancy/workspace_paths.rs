@@ -1,5 +1,6 @@
 //! Logical clusters that workspace paths stand for.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -62,9 +63,10 @@ enum NoLookup {
 impl BoundWorkspaces {
     /// Reads paths (annotation `kcp.io/path`) and logical clusters (`kcp.io/cluster`) from APIBindings. An APIBinding
     /// that lacks one of them claims nothing.
-    pub fn read<'a>(bindings: impl IntoIterator<Item = &'a Value>) -> Self {
+    pub fn read(bindings: impl IntoIterator<Item = impl Borrow<Value>>) -> Self {
         let mut claims = Claims::new();
         for binding in bindings {
+            let binding = binding.borrow();
             let path = WorkspacePath::parse(text(binding, "/metadata/annotations/kcp.io~1path"));
             let cluster = LogicalCluster::parse(text(binding, "/metadata/annotations/kcp.io~1cluster"));
             if let (Ok(path), Ok(cluster)) = (path, cluster) {

@@ -6,7 +6,7 @@ use depguard_core::GroupVersionResource;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::http::endpoint::Endpoint;
+use crate::http::endpoint::{Endpoint, MAX_BODY};
 use crate::http::objects::ApiError;
 use crate::watch::steady::{Form, WatchEvent};
 
@@ -78,7 +78,7 @@ impl Endpoint {
     ) -> Result<Vec<T>, ApiError> {
         let mut kept = Vec::new();
         let keep = |page: Vec<Item>| kept.extend(page.into_iter().filter_map(|item| keep(item.metadata)));
-        self.pages(path, METADATA, keep).await?;
+        self.pages(path, METADATA, MAX_BODY, |object| serde_json::from_str(object), keep).await?;
         Ok(kept)
     }
 }

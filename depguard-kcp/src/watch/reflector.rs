@@ -2,6 +2,7 @@
 
 mod allowance;
 mod derived;
+mod object_text;
 mod objects;
 mod shortening;
 mod snapshot;
@@ -23,6 +24,7 @@ use crate::tenancy::endpoint_slices::EndpointSlices;
 
 pub use self::allowance::Allowance;
 pub use self::derived::Derived;
+pub use self::object_text::ObjectText;
 pub use self::objects::Tenant;
 pub use self::snapshot::{Failure, ObjectKey, Readiness, Snapshot, Watched, WatchedObject, WatchedResource};
 pub use self::staleness::Watches;
@@ -37,6 +39,7 @@ const SLICES: Watched = Watched {
     kind: "APIExportEndpointSlice",
     required: true,
     names: None,
+    fields: None,
 };
 
 /// Options of a reflector.

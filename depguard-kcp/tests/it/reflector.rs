@@ -205,10 +205,10 @@ async fn the_same_name_in_two_workspaces_is_two_objects() {
     let rules = state.resource("dependencyrules").unwrap();
     let object = rules.objects.values().next().unwrap();
     assert_eq!(object.origin.as_ref(), format!("{}/a", setting.server.url));
-    assert_eq!(object.value["apiVersion"], "dependencies.opendefense.cloud/v1alpha1");
-    assert_eq!(object.value["kind"], "DependencyRule");
-    assert_eq!(object.value["spec"], json!({"any": ["thing"]}));
-    assert_eq!(object.value["metadata"].get("managedFields"), None);
+    assert_eq!(object.text.read()["apiVersion"], "dependencies.opendefense.cloud/v1alpha1");
+    assert_eq!(object.text.read()["kind"], "DependencyRule");
+    assert_eq!(object.text.read()["spec"], json!({"any": ["thing"]}));
+    assert_eq!(object.text.read()["metadata"].get("managedFields"), None);
 
     setting.world.tell(&at("a", RULES), "DELETED", &rule("c1", "r")).await;
     setting.until_rules(&["c2/r"]).await;

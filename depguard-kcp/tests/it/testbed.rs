@@ -24,6 +24,7 @@ const CONFIGURATIONS: Watched = Watched {
     kind: "ValidatingWebhookConfiguration",
     required: true,
     names: Some("dependency-controller"),
+    fields: None,
 };
 
 async fn connect(testbed: &Testbed, cluster: &str, user: &str, control_plane: ControlPlane) -> Connection {
@@ -320,7 +321,7 @@ async fn what_one_workspace_writes_is_read_in_small_pages_and_only_what_is_used_
     let state = once(&reflector, "loaded", Snapshot::is_loaded).await;
     assert_eq!(rules(&state).len(), 301);
     let objects = &state.resource("dependencyrules").unwrap().objects;
-    assert!(objects.values().all(|object| object.value.to_string().len() < 1000 && !object.shortened));
+    assert!(objects.values().all(|object| object.text.read().to_string().len() < 1000 && !object.shortened));
     drop(reflector);
     testbed.stop().await;
 }

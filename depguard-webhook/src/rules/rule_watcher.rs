@@ -31,9 +31,12 @@ pub(crate) fn watch(
     export_name: ExportName,
     allowance: Allowance,
 ) -> Reflector {
+    // What the controller and kcp say in a status decides nothing.
+    let specs = |watched| Watched { fields: Some(&["spec"]), ..watched };
+    let exports = Watched { fields: Some(&[]), ..Watched::EXPORTS };
     let watched = match control_plane {
-        ControlPlane::Kcp => vec![Watched::RULES, Watched::BINDINGS, Watched::EXPORTS],
-        ControlPlane::Kubernetes => vec![Watched::RULES],
+        ControlPlane::Kcp => vec![specs(Watched::RULES), specs(Watched::BINDINGS), exports],
+        ControlPlane::Kubernetes => vec![specs(Watched::RULES)],
     };
     Reflector::start(connection.clone(), ReflectorOptions { control_plane, export_name, watched, allowance }).0
 }
@@ -151,10 +154,12 @@ impl RuleWatcher {
         let (compiled, state) = (std::mem::take(&mut self.compiled), Arc::clone(state));
         let (control_plane, allowance, lookups) = (self.control_plane, self.allowance, latest(&mut self.lookups));
         let own = state.own_cluster(&self.export_name).map(|cluster| (cluster, self.export_name.clone()));
-        let clusters = self.bound.departed(&self.export_name, values(&state, Watched::BINDINGS));
-        let departed = own.clone().map(|own| Departed { own, clusters: Arc::new(clusters) });
+        let (export_name, mut bound) = (self.export_name.clone(), std::mem::take(&mut self.bound));
         let made = spawn_blocking(move || {
             let mut compiled = compiled;
+            let bindings: Vec<_> = values(&state, Watched::BINDINGS).collect();
+            let clusters = bound.departed(&export_name, &bindings);
+            let departed = own.clone().map(|own| Departed { own, clusters: Arc::new(clusters) });
             let resource = state.resource(Watched::RULES.plural).map(Arc::as_ref);
             compiled.refresh(resource, |rule| compile(control_plane, allowance, rule));
             let further = resource.into_iter().flat_map(|resource| &resource.further);
@@ -162,7 +167,8 @@ impl RuleWatcher {
                 further.map(|about| CompiledRule::broken(control_plane, about, &allowance.exceeded(control_plane)));
             let further: Vec<_> = further.collect();
             let rules = RuleSet::new(control_plane, compiled.values().chain(&further));
-            let LoadedSet { mut rules, workspaces, claims } = LoadedSet::new(rules, &state, &lookups, grants_known);
+            let LoadedSet { mut rules, workspaces, claims } =
+                LoadedSet::new(rules, &state, &bindings, &lookups, grants_known);
             if doubt.is_some() {
                 // Nobody knows which new rule has closed a cycle.
                 rules = rules.without_cycles();
@@ -171,10 +177,10 @@ impl RuleWatcher {
                 let known = KnownRules::read(own, values(&state, Watched::RULES));
                 Doubt { why, known: Arc::new(known) }
             });
-            (compiled, Loaded { rules, workspaces, doubt, departed }, claims)
+            (compiled, bound, Loaded { rules, workspaces, doubt, departed }, claims)
         });
-        let Ok((compiled, loaded, claims)) = made.await else { return false };
-        self.compiled = compiled;
+        let Ok((compiled, bound, loaded, claims)) = made.await else { return false };
+        (self.compiled, self.bound) = (compiled, bound);
         self.rules.put(loaded);
         send_if_new(&self.asked, claims);
         true
@@ -190,9 +196,15 @@ struct LoadedSet {
 }
 
 impl LoadedSet {
-    fn new(mut rules: RuleSet, state: &Snapshot, lookups: &WorkspaceLookups, grants_known: bool) -> Self {
-        let mut claims = BoundWorkspaces::read(values(state, Watched::BINDINGS)).claims(rules.workspace_paths());
-        let rule_grants = RuleGrants::read(values(state, Watched::EXPORTS), values(state, Watched::BINDINGS));
+    fn new(
+        mut rules: RuleSet,
+        state: &Snapshot,
+        bindings: &[Value],
+        lookups: &WorkspaceLookups,
+        grants_known: bool,
+    ) -> Self {
+        let mut claims = BoundWorkspaces::read(bindings).claims(rules.workspace_paths());
+        let rule_grants = RuleGrants::read(&values(state, Watched::EXPORTS).collect::<Vec<_>>(), bindings);
         let restrict = grants_known && rule_grants.are_restricted();
         if restrict {
             let written = state.resource(Watched::RULES.plural).into_iter().flat_map(|rules| rules.objects.keys());
@@ -215,15 +227,15 @@ impl LoadedSet {
 }
 
 /// Returns the objects of a watched resource.
-fn values(state: &Snapshot, watched: Watched) -> impl Iterator<Item = &Value> {
+fn values(state: &Snapshot, watched: Watched) -> impl Iterator<Item = Value> {
     state.resource(watched.plural).into_iter().flat_map(|resource| resource.values())
 }
 
 fn compile(control_plane: ControlPlane, allowance: Allowance, rule: &WatchedObject) -> CompiledRule {
     if rule.shortened {
-        CompiledRule::broken(control_plane, &rule.value, &allowance.exceeded(control_plane))
+        CompiledRule::broken(control_plane, &rule.text.read(), &allowance.exceeded(control_plane))
     } else {
-        CompiledRule::read(control_plane, &rule.value)
+        CompiledRule::read(control_plane, &rule.text.read())
     }
 }
 

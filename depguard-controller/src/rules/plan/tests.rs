@@ -6,20 +6,24 @@ use crate::testing::{accepting, binding, clients, cluster, desired_for, export, 
 const NETWORK: &str = "root:providers:network";
 
 /// Returns an input with these rules and bindings, and with these configurations installed.
-fn input<'v>(rules: &'v [Value], bindings: &[Value], installed: &'v [(&str, Value)]) -> PlanInput<'v> {
+fn input(rules: &[Value], bindings: &[Value], installed: &[(&str, Value)]) -> PlanInput<'static> {
     PlanInput {
         control_plane: ControlPlane::Kcp,
         read_through: ReadThrough::default(),
         export_name: "dependencies.opendefense.cloud",
-        rules: rules.iter().map(|rule| (rule, WrittenRule::read(ControlPlane::Kcp, rule))).collect(),
+        rules: rules.iter().map(read).collect(),
         further: Vec::new(),
         bindings: Bindings::read(bindings),
-        configurations: installed.iter().map(|(id, found)| (of_targets(id), found)).collect(),
+        configurations: installed.iter().map(|(id, found)| (of_targets(id), found.clone())).collect(),
         exports: Exports::Unavailable("not watched".to_owned()),
         rule_grants: RuleGrants::default(),
         lookups: BTreeMap::new(),
         clients: clients(),
     }
+}
+
+fn read(rule: &Value) -> (Arc<ObjectText>, WrittenRule) {
+    (Arc::new(ObjectText::new(rule)), WrittenRule::read(ControlPlane::Kcp, rule))
 }
 
 /// Returns the key of the configuration about targets in a logical cluster.
@@ -32,7 +36,7 @@ fn two_workspaces() -> [Value; 2] {
 }
 
 /// Returns the step for a logical cluster, and the resources that its configuration is to hold.
-fn at(plan: &Plan<'_>, id: &str) -> Option<(Step, Vec<String>)> {
+fn at(plan: &Plan, id: &str) -> Option<(Step, Vec<String>)> {
     match plan.configurations.get(&of_targets(id))? {
         ConfigurationPlan::Do { step, desired } => {
             let rules = desired.as_ref().and_then(|desired| desired.pointer("/webhooks/0/rules")?.as_array());
@@ -279,7 +283,7 @@ fn a_rule_in_error_weakens_no_other() {
 }
 
 /// Returns the plan for the configuration about dependents of a logical cluster, or of the cluster.
-fn of_dependents<'p>(plan: &'p Plan<'_>, id: Option<&str>) -> Option<&'p ConfigurationPlan> {
+fn of_dependents<'p>(plan: &'p Plan, id: Option<&str>) -> Option<&'p ConfigurationPlan> {
     plan.configurations.get(&ConfigurationKey::new(id.map(cluster), Side::Dependents))
 }
 
@@ -335,7 +339,7 @@ fn what_no_rule_looks_for_any_more_is_not_reviewed_any_more() {
     let installed = stored(desired);
     let key = ConfigurationKey::new(Some(cluster("compute")), Side::Dependents);
     let step = |rules: &[Value], bindings: &[Value]| {
-        let configurations = BTreeMap::from([(key.clone(), &installed)]);
+        let configurations = BTreeMap::from([(key.clone(), installed.clone())]);
         let input = PlanInput { configurations, ..input(rules, bindings, &[]) };
         match of_dependents(&plan(&input), Some("compute")) {
             Some(ConfigurationPlan::Do { step, .. }) => step.clone(),

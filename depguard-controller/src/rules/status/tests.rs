@@ -13,7 +13,7 @@ use depguard_core::applicability::{PathLookups, RuleGrants};
 use depguard_core::probe::LoadedRule;
 use depguard_core::rule::RuleKey;
 use depguard_core::{ControlPlane, WorkspacePath};
-use depguard_kcp::{Allowance, WorkspaceLookup};
+use depguard_kcp::{Allowance, ObjectText, WorkspaceLookup};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -109,12 +109,12 @@ impl Setting {
             control_plane: self.control_plane,
             read_through: self.read_through,
             export_name: "dependencies.opendefense.cloud",
-            rules: self.rules.iter().map(|rule| (rule, self.read(rule))).collect(),
+            rules: self.rules.iter().map(|rule| (Arc::new(ObjectText::new(rule)), self.read(rule))).collect(),
             further: Vec::new(),
             bindings: Bindings::read(&self.bindings),
             configurations: BTreeMap::new(),
             exports: match &self.exports {
-                Some(exports) => Exports::read(exports),
+                Some(exports) => Exports::read(exports.clone()),
                 None => Exports::Unavailable("403 Forbidden".to_owned()),
             },
             rule_grants: RuleGrants::read(self.exports.iter().flatten(), &self.bindings).looked_up(&self.found()),
@@ -142,8 +142,8 @@ impl Setting {
         }
         let (counts, interlock) = (Arc::default(), self.interlock.clone());
         let found = RoundOutcomes { outcomes, kinds, probe_results, outstanding, counts, interlock };
-        let said = new_statuses(&input, &plan, &found, NOW).into_iter().filter(|said| said.is_new);
-        said.map(|said| said.object).collect()
+        let said = new_statuses(&input, &plan, &found, NOW).into_iter();
+        said.filter_map(|said| said.change.map(|(_, after)| after)).collect()
     }
 
     /// Returns `status reason: message` of a condition.

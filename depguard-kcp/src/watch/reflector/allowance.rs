@@ -14,7 +14,7 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// Default limits, far above the needs of a workspace that is used as intended: a rule takes some 6 KiB, and 3 KiB
+    /// Default limits, far above the needs of a workspace that is used as intended: a rule counts as some 6 KiB, and 3 KiB
     /// more for each further dependency.
     pub const DEFAULT: Self = Self { objects: 2000, memory: 32 << 20 };
     /// No limit.

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use super::object_text::ObjectText;
 use super::snapshot::{ObjectKey, WatchedObject, WatchedResource};
 
 /// Derived value of each object, beside the object.
 #[derive(Debug, Clone)]
 pub struct Derived<T> {
-    by_key: BTreeMap<ObjectKey, (Arc<Value>, T)>,
+    by_key: BTreeMap<ObjectKey, (Arc<ObjectText>, T)>,
 }
 
 impl<T> Derived<T> {
@@ -18,9 +17,9 @@ impl<T> Derived<T> {
     pub fn refresh(&mut self, resource: Option<&WatchedResource>, make: impl Fn(&WatchedObject) -> T) {
         let mut before = std::mem::take(&mut self.by_key);
         for (key, object) in resource.into_iter().flat_map(|resource| &resource.objects) {
-            // A reflector shows the same value as long as the object stays the same.
-            let known = before.remove(key).filter(|(known, _)| Arc::ptr_eq(known, &object.value));
-            let made = known.unwrap_or_else(|| (Arc::clone(&object.value), make(object)));
+            // A reflector shows the same text as long as the object stays the same.
+            let known = before.remove(key).filter(|(known, _)| Arc::ptr_eq(known, &object.text));
+            let made = known.unwrap_or_else(|| (Arc::clone(&object.text), make(object)));
             self.by_key.insert(key.clone(), made);
         }
     }

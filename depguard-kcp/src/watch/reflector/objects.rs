@@ -13,6 +13,7 @@ use depguard_core::LogicalCluster;
 use serde_json::Value;
 
 use super::allowance::{Allowance, weigh};
+use super::object_text::ObjectText;
 use super::shortening::{nameless, shortened};
 use super::snapshot::ObjectKey;
 
@@ -40,12 +41,12 @@ pub enum Tenant {
 /// Object and its sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StoredObjects {
-    pub(crate) value: Arc<Value>,
+    pub(crate) text: Arc<ObjectText>,
     /// True if its tenant exceeds the allowance.
     pub(crate) shortened: bool,
-    /// Bytes of the full object, without its status.
+    /// Bytes of a tree of the full object, without its status.
     full: usize,
-    /// Bytes of the object as it is stored.
+    /// Bytes of a tree of the object as it is stored: more than the text takes, and about as much as what is made of it.
     bytes: usize,
 }
 
@@ -95,7 +96,8 @@ impl Objects {
             return holding.note_further(&value, self.allowance) || before.is_some();
         }
         holding.bytes = holding.bytes.saturating_add(bytes);
-        let object = StoredObjects { value, shortened: holding.shortened, full, bytes };
+        let text = Arc::new(ObjectText::new(&value));
+        let object = StoredObjects { text, shortened: holding.shortened, full, bytes };
         let news = before.as_ref() != Some(&object);
         self.by_key.insert(key, object);
         news
@@ -106,13 +108,13 @@ impl Objects {
         self.take(key).is_some()
     }
 
-    /// Takes over each equal value from `before`, so that a holder of the old value recognises the new one.
+    /// Takes over each equal text from `before`, so that a holder of the old text recognises the new one.
     pub(crate) fn sharing(mut self, before: &Self) -> Self {
         for (key, object) in &mut self.by_key {
             if let Some(known) = before.by_key.get(key)
-                && known.value == object.value
+                && known.text == object.text
             {
-                object.value = Arc::clone(&known.value);
+                object.text = Arc::clone(&known.text);
             }
         }
         self
@@ -160,11 +162,12 @@ impl Objects {
         let of_cluster = self.by_key.range_mut((one.0.clone(), String::new())..);
         let of_cluster = of_cluster.take_while(|((cluster, _), _)| *cluster == one.0);
         for (key, object) in of_cluster.filter(|(key, _)| Tenant::from_key(key) == *tenant) {
-            object.value = Arc::new(shortened(&object.value));
+            let short = shortened(&object.text.read());
+            object.text = Arc::new(ObjectText::new(&short));
             object.shortened = true;
-            object.bytes = weigh(&object.value);
+            object.bytes = weigh(&short);
             if holding.bytes.saturating_add(object.bytes) > self.allowance.memory {
-                holding.note_further(&object.value, self.allowance);
+                holding.note_further(&short, self.allowance);
                 holding.objects = holding.objects.saturating_sub(1);
                 holding.full = holding.full.saturating_sub(object.full);
                 beyond.push(key.clone());

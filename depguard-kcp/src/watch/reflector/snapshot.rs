@@ -8,6 +8,7 @@ use depguard_core::locks::LockKind;
 use depguard_core::{ExportName, LogicalCluster, api};
 use serde_json::Value;
 
+use super::object_text::ObjectText;
 use super::objects::Tenant;
 use super::staleness::{Silence, Watches};
 use crate::tenancy::endpoint_slices;
@@ -30,6 +31,9 @@ pub struct Watched {
     /// only, so that a right to this name suffices. In kcp all objects are listed and the others skipped, because
     /// a virtual workspace shows nothing to a request for one name in all its clusters.
     pub names: Option<&'static str>,
+    /// Fields to keep beside the metadata; `None` keeps the whole object. With these fields, only metadata is kept that
+    /// identifies the object and its state, so that a change of anything else is no news.
+    pub fields: Option<&'static [&'static str]>,
 }
 
 impl Watched {
@@ -41,6 +45,7 @@ impl Watched {
         kind: api::KIND,
         required: true,
         names: None,
+        fields: None,
     };
 
     /// APIBindings of depguard: each one holds the path and the logical cluster of a provider's workspace.
@@ -51,6 +56,7 @@ impl Watched {
         kind: "APIBinding",
         required: true,
         names: None,
+        fields: None,
     };
 
     /// APIExports of the providers, which say whose rules each provider accepts. If they can't be seen, everybody's
@@ -114,7 +120,7 @@ pub struct WatchedResource {
 pub struct WatchedObject {
     /// JSON of the object: with its `apiVersion` and `kind`, without its `managedFields`. Objects that tenants write
     /// lack annotations that depguard doesn't use.
-    pub value: Arc<Value>,
+    pub text: Arc<ObjectText>,
     /// Set if the object's workspace, or its namespace in a plain cluster, exceeds its [`Allowance`](crate::Allowance).
     /// Only the object's identity and the kinds that it names are left then.
     pub shortened: bool,
@@ -264,8 +270,8 @@ impl Snapshot {
 }
 
 impl WatchedResource {
-    /// Returns the objects, in the order of their keys.
-    pub fn values(&self) -> impl Iterator<Item = &Value> {
-        self.objects.values().map(|object| object.value.as_ref())
+    /// Reads the objects, in the order of their keys.
+    pub fn values(&self) -> impl Iterator<Item = Value> {
+        self.objects.values().map(|object| object.text.read())
     }
 }

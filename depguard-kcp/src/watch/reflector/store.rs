@@ -160,8 +160,8 @@ impl Store {
         let mut hidden = None;
         for ((_, origin), store) in self.stores.iter().filter(|((of, _), _)| *of == index) {
             for (key, object) in store.objects.iter() {
-                let (value, shortened) = (Arc::clone(&object.value), object.shortened);
-                objects.insert(key.clone(), WatchedObject { value, shortened, origin: origin.clone() });
+                let (text, shortened) = (Arc::clone(&object.text), object.shortened);
+                objects.insert(key.clone(), WatchedObject { text, shortened, origin: origin.clone() });
             }
             further.extend(store.objects.further().cloned());
             overflown.extend(store.objects.overflown().cloned());
@@ -225,7 +225,8 @@ impl Endpoints {
             }
             return;
         }
-        let named = ours.named(slices.objects.iter().map(|(_, object)| object.value.as_ref()));
+        let objects: Vec<_> = slices.objects.iter().map(|(_, object)| object.text.read()).collect();
+        let named = ours.named(&objects);
         *unknown = if named.slices.is_empty() {
             Some(format!(
                 "the APIExport `{}` has no APIExportEndpointSlice: check its name and the kubeconfig's workspace",

@@ -127,6 +127,9 @@ struct WholeObject {
 /// Fields of an object, each in its original spelling.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
+/// Metadata that identifies an object and its state.
+const IDENTITY: [&str; 6] = ["name", "namespace", "uid", "generation", "annotations", "deletionTimestamp"];
+
 #[derive(Deserialize)]
 struct Identity {
     name: String,
@@ -140,7 +143,10 @@ impl Form for WholeObject {
         let mut object: Fields = serde_json::from_str(json)?;
         let metadata = object.remove("metadata").unwrap_or_default();
         let Identity { name, namespace } = serde_json::from_str(metadata.get())?;
-        let metadata = pruned(&metadata, self.watched.annotations())?;
+        let metadata = pruned(&metadata, &self.watched)?;
+        if let Some(fields) = self.watched.fields {
+            object.retain(|field, _| fields.contains(&field.as_str()));
+        }
         // In a plain cluster, any tenant can write this annotation.
         let cluster = match self.control_plane {
             ControlPlane::Kcp => metadata
@@ -163,12 +169,14 @@ impl Form for WholeObject {
     }
 }
 
-/// Reads metadata without the fields that depguard does not need: they are dropped as text. `kept` are the annotations
-/// that are needed; `None` keeps all.
-fn pruned(metadata: &RawValue, kept: Option<&[&str]>) -> serde_json::Result<Value> {
+/// Reads metadata without the fields that depguard does not need: they are dropped as text.
+fn pruned(metadata: &RawValue, watched: &Watched) -> serde_json::Result<Value> {
     let mut metadata: Fields = serde_json::from_str(metadata.get())?;
     metadata.remove("managedFields");
-    if let (Some(kept), Some(annotations)) = (kept, metadata.get("annotations")) {
+    if watched.fields.is_some() {
+        metadata.retain(|field, _| IDENTITY.contains(&field.as_str()));
+    }
+    if let (Some(kept), Some(annotations)) = (watched.annotations(), metadata.get("annotations")) {
         let mut annotations: Option<Fields> = serde_json::from_str(annotations.get())?;
         if let Some(annotations) = &mut annotations {
             annotations.retain(|name, _| kept.contains(&name.as_str()));
@@ -202,5 +210,21 @@ mod tests {
         for untouched in [json!({"name": "b", "annotations": null}), json!({"name": "c"})] {
             assert_eq!(read(untouched.clone()), object(untouched));
         }
+    }
+
+    #[test]
+    fn what_only_the_controller_reads_is_no_news_for_the_webhook() {
+        let form = WholeObject {
+            watched: Watched { fields: Some(&["spec"]), ..Watched::RULES },
+            control_plane: ControlPlane::Kubernetes,
+        };
+        let read = |version: &str, ready: bool, generation: i64| {
+            let metadata = json!({"name": "a", "uid": "u", "generation": generation, "resourceVersion": version});
+            let object = json!({"metadata": metadata, "spec": {"n": 1}, "status": {"ready": ready}});
+            form.read(&object.to_string()).map(|(_, value)| value).unwrap()
+        };
+        assert_eq!(read("1", false, 1), read("2", true, 1));
+        assert_ne!(read("2", true, 1), read("3", true, 2));
+        assert_eq!(read("1", false, 1)["spec"]["n"], 1);
     }
 }

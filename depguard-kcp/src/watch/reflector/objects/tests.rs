@@ -60,10 +60,10 @@ fn what_is_left_of_a_rule_names_the_same_kinds() {
     let mut objects = Objects::new(Allowance { objects: 0, memory: 1 << 20 });
     objects.insert(key("b", "1"), Arc::clone(&whole));
     let (_, short) = objects.iter().next().unwrap();
-    assert!(weigh(&short.value) < weigh(&whole));
+    assert!(weigh(&short.text.read()) < weigh(&whole));
     let (before, after) = (
         PartialRule::read(ControlPlane::Kcp, &whole).unwrap(),
-        PartialRule::read(ControlPlane::Kcp, &short.value).unwrap(),
+        PartialRule::read(ControlPlane::Kcp, &short.text.read()).unwrap(),
     );
     assert_eq!(
         (&after.key, &after.dependent, after.failure_policy, after.on_missing),
@@ -71,7 +71,7 @@ fn what_is_left_of_a_rule_names_the_same_kinds() {
     );
     assert_eq!(after.dependent_export, before.dependent_export);
     assert_eq!((&after.targets[..], &after.on_delete[..]), (&before.targets[..2], &before.on_delete[..2]));
-    assert_eq!(short.value["metadata"]["generation"], 7);
+    assert_eq!(short.text.read()["metadata"]["generation"], 7);
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn what_is_left_of_a_lock_holds_as_before() {
     let (_, short) = objects.iter().next().unwrap();
     let mut without_reason = (*lock).clone();
     without_reason["spec"].as_object_mut().unwrap().remove("reason");
-    assert_eq!(Lock::read(LockKind::ObjectLock, &short.value), Lock::read(LockKind::ObjectLock, &without_reason));
-    assert_eq!(short.value["status"], lock["status"]);
+    assert_eq!(Lock::read(LockKind::ObjectLock, &short.text.read()), Lock::read(LockKind::ObjectLock, &without_reason));
+    assert_eq!(short.text.read()["status"], lock["status"]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_is_not_even_held_shortened_is_remembered_by_what_it_is_about() {
     let mut objects = Objects::new(allowance);
     let stored = |objects: &Objects| {
         let further: usize = objects.further().map(|about| weigh(about)).sum();
-        further + objects.iter().map(|(_, object)| weigh(&object.value)).sum::<usize>()
+        further + objects.iter().map(|(_, object)| weigh(&object.text.read())).sum::<usize>()
     };
     for number in 0..500 {
         let name = format!("r{number}");
@@ -189,12 +189,12 @@ proptest! {
             prop_assert_eq!(objects.iter().map(|(key, _)| key).collect::<Vec<_>>(), naive.keys().collect::<Vec<_>>());
             for (key, object) in objects.iter() {
                 prop_assert_eq!(object.shortened, over.contains(&key.0));
-                prop_assert!(object.shortened || object.value == naive[key]);
+                prop_assert!(object.shortened || object.text.read() == *naive[key]);
             }
             for (tenant, holding) in &objects.tenants {
                 let theirs: Vec<_> = objects.iter().filter(|(key, _)| Tenant::from_key(key) == *tenant).map(|(_, object)| object).collect();
                 prop_assert_eq!(holding.objects, theirs.len());
-                prop_assert_eq!(holding.bytes, theirs.iter().map(|object| weigh(&object.value)).sum::<usize>());
+                prop_assert_eq!(holding.bytes, theirs.iter().map(|object| weigh(&object.text.read())).sum::<usize>());
             }
         }
     }

@@ -16,6 +16,7 @@ fn watched() -> Vec<Watched> {
         kind: "DependencyRule",
         required: true,
         names: None,
+        fields: None,
     };
     vec![rules, Watched { plural: "apiexports", kind: "APIExport", required: false, ..rules }]
 }
@@ -124,7 +125,7 @@ fn what_is_listed_anew_and_is_equal_stays_the_same_value() {
         tell(&mut store, [listed]);
         let state = store.state();
         let objects = &state.resource("dependencyrules").unwrap().objects;
-        objects.values().map(|object| Arc::clone(&object.value)).collect::<Vec<_>>()
+        objects.values().map(|object| Arc::clone(&object.text)).collect::<Vec<_>>()
     };
     let before = values(listed("https://a", RULES, [mk_object("1", "a"), mk_object("1", "b")]));
     let other = ((mk_object("1", "b").0), Arc::new(json!({"is": "other"})));
@@ -328,7 +329,7 @@ proptest! {
                     .collect();
                 let resource = state.resource(plural).unwrap();
                 let objects: BTreeMap<_, _> =
-                    resource.objects.iter().map(|(key, object)| (key.clone(), object.value.clone())).collect();
+                    resource.objects.iter().map(|(key, object)| (key.clone(), Arc::new(object.text.read()))).collect();
                 prop_assert_eq!(objects, expected);
                 let loaded = named.is_some() && known.iter().all(|(_, (_, loaded, hidden))| *loaded && !hidden);
                 prop_assert_eq!(resource.readiness == Readiness::Loaded, loaded);
