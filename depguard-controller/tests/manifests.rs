@@ -286,7 +286,7 @@ fn only_with_registers_may_anybody_touch_them_and_the_webhook_makes_none() {
         let printed: String = manifests::files(&without).unwrap().into_iter().map(|file| file.text).collect();
         assert!(!printed.contains(REGISTERS), "{without:?}");
         let with = Setup { enable: Features { registers: Buckets::new(1), ..without.enable.clone() }, ..without };
-        assert_eq!(verbs(&with, "depguard-controller"), r#"["get","list","create","update","delete"]"#);
+        assert_eq!(verbs(&with, "depguard-controller"), r#"["list","create","update","delete"]"#);
         let reads_everything = with.control_plane == ControlPlane::Kcp && with.read_through == ReadThrough::FrontProxy;
         let expected = if reads_everything { r#"["update"]"# } else { r#"["get","update"]"# };
         assert_eq!(verbs(&with, "depguard-webhook"), expected);

@@ -27,7 +27,7 @@ struct OpenRegister {
 }
 
 /// Reason why a register could not be read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Unread {
     /// The API server gave an answer that is no register.
     Answer(String),

@@ -1,14 +1,16 @@
 //! Upkeep of the registers, for as long as the controller runs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use depguard_core::interlock::{Buckets, Generation, Register, RegisterKey, RegisterName};
 use depguard_core::{ControlPlane, api};
 use depguard_kcp::{ApiError, Endpoint, RegisterKeySecret, latest, send_if_new};
-use futures::{StreamExt, stream};
+use futures::StreamExt;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::interlock::inspection::{Inspector, Report, Unread, Write};
 use crate::interlock::readiness::{InterlockState, RegisterReadiness};
@@ -19,12 +21,22 @@ use crate::runtime::apply::{self, own_endpoint};
 use crate::runtime::metrics::RegisterFigures;
 use crate::runtime::round::{MAX_SILENCE, ReconcileContext, in_time};
 
-/// Maximum number of registers that are read at once.
-const MAX_CONCURRENT_READS: usize = 8;
-/// Time limit for the reads of one round.
-const READS: Duration = Duration::from_secs(45);
+/// Maximum length of a page of several registers, in bytes.
+const MAX_PAGE: usize = 2 << 20;
+/// Time limit for the list of one round.
+const LIST: Duration = Duration::from_secs(45);
 /// Minimum and maximum pause between two rounds.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
 
 /// Task that makes, opens and cleans registers.
 pub(crate) struct RegisterUpkeep {
@@ -136,20 +148,27 @@ impl RegisterUpkeep {
         }
     }
 
-    /// Reads each register, writes those that need it, and tells if all are open.
+    /// Lists the registers, writes those that need it, and tells if all are open.
     async fn round(&mut self, buckets: Buckets) {
         let mut writes = Vec::new();
-        let reads = buckets.registers().map(|name| {
-            let endpoint = &self.endpoint;
-            async move { (name, look(endpoint, name).await) }
+        let mut unseen: BTreeMap<_, _> = buckets.registers().map(|name| (name.to_string(), name)).collect();
+        let (mut inspection, began) = (self.inspector.begin(), self.began);
+        let collection = RegisterName::collection();
+        let listing = self.endpoint.list_texts(&collection, MAX_PAGE, |object| {
+            let named = serde_json::from_str(object).map(|Named { metadata: Name { name } }| name);
+            // A register of another generation is not looked at.
+            if let Some(name) = named.ok().and_then(|name| unseen.remove(&name)) {
+                // The time is taken after the read: else a mark that was written meanwhile would seem older than it is.
+                writes.extend(inspection.take(name, read(object).map(Some), began.elapsed()));
+            }
         });
-        let mut reads = Box::pin(stream::iter(reads).buffer_unordered(MAX_CONCURRENT_READS).take_until(sleep(READS)));
-        let mut inspection = self.inspector.begin();
-        while let Some((name, found)) = reads.next().await {
-            // The time is taken after the read: else a mark that was written meanwhile would seem older than it is.
-            writes.extend(inspection.take(name, found, self.began.elapsed()));
+        // The report knows what was not read in time.
+        if let Ok(listed) = timeout(LIST, listing).await {
+            let found = listed.map(|()| None).map_err(|error| unread(&error));
+            for name in unseen.into_values() {
+                writes.extend(inspection.take(name, found.clone(), self.began.elapsed()));
+            }
         }
-        drop(reads);
         let report = inspection.end(buckets, self.began.elapsed());
         self.context.metrics.registers(report.figures.clone());
         // Rounds about rules wait for the first report, so that no webhook is asked about references before a fresh
@@ -240,20 +259,20 @@ impl RegisterUpkeep {
     }
 }
 
-/// Reads a register; `None` if it doesn't exist.
-async fn look(endpoint: &Endpoint, name: RegisterName) -> Result<Option<Register>, Unread> {
-    match endpoint.get_json(&name.path()).await {
-        Ok(found) => Register::parse(found.to_string().as_bytes()).map(Some).map_err(|error| {
-            let advice = "delete it, and depguard creates it again, closed for a while";
-            Unread::Answer(format!("can't be read ({error}): {advice}"))
-        }),
-        Err(error) if error.is_missing(&name.to_string()) => Ok(None),
-        Err(error) => {
-            let is_answer = error.status().is_some_and(|status| (400..500).contains(&status) && status != 429);
-            let why = format!("can't be read: {}", told(&error));
-            Err(if is_answer { Unread::Answer(why) } else { Unread::Silence(why) })
-        }
-    }
+/// Reads a register.
+fn read(object: &str) -> Result<Register, Unread> {
+    Register::parse(object.as_bytes()).map_err(|error| {
+        let advice = "delete it, and depguard creates it again, closed for a while";
+        Unread::Answer(format!("can't be read ({error}): {advice}"))
+    })
+}
+
+/// Returns what a failed list says of each register that it did not show.
+fn unread(error: &ApiError) -> Unread {
+    // A list that has expired, or has come too often, says nothing.
+    let is_answer = error.status().is_some_and(|status| (400..500).contains(&status) && ![410, 429].contains(&status));
+    let why = format!("can't be read: {}", told(error));
+    if is_answer { Unread::Answer(why) } else { Unread::Silence(why) }
 }
 
 /// Returns the error, and the file that mends it.

@@ -30,9 +30,8 @@ pub(super) fn rights(setup: &Setup) -> Vec<(Place, Vec<Value>)> {
     let reads_everything = setup.control_plane == ControlPlane::Kcp && setup.read_through == ReadThrough::FrontProxy;
     let verbs: &[&str] = if reads_everything { &["update"] } else { &["get", "update"] };
     let registers = |verbs: &[&str]| allow(api::GROUP, [PLURAL], verbs);
-    // An uninstall lists and deletes the registers of whatever number there is.
     let controller_rights =
-        granted(&name(CONTROLLER), &controller, &[registers(&["get", "list", "create", "update", "delete"])]);
+        granted(&name(CONTROLLER), &controller, &[registers(&["list", "create", "update", "delete"])]);
     let mut objects = [controller_rights, granted(&name(WEBHOOK), &webhook, &[registers(verbs)])].concat();
     // The key of the registers is where only depguard and administrators read.
     let secret =
