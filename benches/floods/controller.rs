@@ -11,7 +11,7 @@ use futures::future::{BoxFuture, join_all};
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::process::Process;
+use crate::process::{LIMIT, Process};
 use crate::table::{Honest, Table};
 
 const OURS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1";
@@ -106,7 +106,7 @@ impl Scene {
             format!("--webhook-url={}", self.files.url()),
             format!("--kubeconfig={}", self.files.file("controller.kubeconfig").display()),
         ];
-        let process = Process::start("controller", &flags, &self.files.file("controller.log"))?;
+        let process = Process::start("controller", &flags, &self.files.file("controller.log"), LIMIT)?;
         // Where it dies at once, the row says so.
         let _ = self.gets_its_status("first").await;
         if let Err(why) = self.world.condition(&self.cast.compute, "machines", "TargetsExist", "True").await {

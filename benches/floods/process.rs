@@ -22,9 +22,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program with these flags, which logs to a file.
-    pub(crate) fn start(program: &str, flags: &[String], log: &Path) -> Result<Self> {
-        let cgroup = match Cgroup::make(program, LIMIT) {
+    /// Starts a program with these flags, which logs to a file, within this limit of memory in bytes.
+    pub(crate) fn start(program: &str, flags: &[String], log: &Path, limit: u64) -> Result<Self> {
+        let cgroup = match Cgroup::make(program, limit) {
             Ok(cgroup) => Some(cgroup),
             Err(why) => {
                 println!("{why}: the {program} runs without a limit, and its peak is measured");

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use self::reviews::Reviews;
 use crate::Result;
 use crate::client::Client;
-use crate::process::Process;
+use crate::process::{LIMIT, Process};
 use crate::table::{Honest, Table};
 
 /// Maximum length of a review.
@@ -162,7 +162,7 @@ impl Scene {
             format!("--tls-cert-dir={}", path(".")),
             format!("--kubeconfig={}", path("webhook.kubeconfig")),
         ];
-        let mut process = Process::start("webhook", &flags, &self.files.file("webhook.log"))?;
+        let mut process = Process::start("webhook", &flags, &self.files.file("webhook.log"), LIMIT)?;
         let begun = Instant::now();
         while !self.all_right().await.wrong.is_empty() {
             process.lives()?;

@@ -152,6 +152,11 @@ impl Testbed {
         self.world.traffic.refused(token, group, resource)
     }
 
+    /// Returns the number of requests for objects by the user of this token, whatever the answers, by verb.
+    pub fn requests_by(&self, token: &str) -> BTreeMap<String, u64> {
+        self.world.traffic.requests(token)
+    }
+
     /// Returns the requests for objects of a resource, whatever the answer, by the user's token: verbs, and the name
     /// behind the verb if the request has one. Of each user, at most 64 are kept.
     pub fn asked(&self, group: &str, resource: &str) -> BTreeMap<String, BTreeSet<String>> {

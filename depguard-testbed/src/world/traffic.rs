@@ -40,6 +40,8 @@ pub(crate) struct Traffic {
     /// Paths, with selectors, whose last watch was not opened.
     refused: Mutex<BTreeMap<TrafficKey, BTreeSet<String>>>,
     asked: Mutex<BTreeMap<TrafficKey, BTreeSet<String>>>,
+    /// Number of requests for objects, by the user's token, then by verb.
+    requests: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
 }
 
 /// Number of different requests that are noted of one user for one resource.
@@ -51,12 +53,21 @@ type TrafficKey = (String, String, String);
 impl Traffic {
     /// Notes that a user requested objects of this kind, whatever the answer.
     pub(crate) fn ask(&self, user: &User, verb: &str, objects: &Objects) {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry(user.token()).or_default().entry(verb.to_owned()).or_default() += 1;
+        drop(requests);
         let by = (user.token(), objects.group.clone(), objects.plural.clone());
         let mut all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = all.entry(by).or_default();
         if asked.len() < MAX_NOTED {
             asked.insert([verb, objects.name.as_deref().unwrap_or_default()].join(" ").trim_end().to_owned());
         }
+    }
+
+    /// Returns the number of a user's requests, by verb.
+    pub(crate) fn requests(&self, token: &str) -> BTreeMap<String, u64> {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.get(token).cloned().unwrap_or_default()
     }
 
     /// Notes a request for a watch, by its path and query. The watch counts as refused until it is opened.

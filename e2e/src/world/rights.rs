@@ -1,6 +1,6 @@
 //! depguard's accounts, with exactly the rights of the manifests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::PoisonError;
@@ -307,6 +307,12 @@ impl World {
         }
         let cluster = logical_cluster(place).await?;
         Ok(format!("system:kcp:serviceaccount:{cluster}:{namespace}:{account}"))
+    }
+
+    /// Counts the requests for objects by one of depguard's accounts, by verb; `None` if the server doesn't count them.
+    pub async fn requests(&self, account: &str) -> Outcome<Option<BTreeMap<String, u64>>> {
+        let token = self.token(account).await?;
+        Ok(self.ring.in_process().map(|testbed| testbed.requests_by(&token)))
     }
 
     /// Counts the lists of each of these resources (group and plural) that one of depguard's accounts has begun; `None`

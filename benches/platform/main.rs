@@ -1,0 +1,98 @@
+//! Table of growth: what a platform of so many providers costs the stock webhook and the stock controller.
+//!
+//! `cargo run --release -p depguard-benches --bin platform` plays a testbed of kcp with more and more providers, or with
+//! `--kubernetes` one of a plain cluster. Each has an export of two kinds, a binding of depguard, and rules about its own
+//! kinds. The programs run in processes of their own.
+//! For each size the program prints the memory of both, and their requests: at the start, at rest a minute, when one rule
+//! changes, and when the controller is started again. It ends with exit code 1 if a change of one rule costs more requests
+//! on a large platform than on a small one, or if the controller at rest, or started again, writes what is already so.
+
+#[path = "../floods/cgroup.rs"]
+mod cgroup;
+#[path = "../floods/process.rs"]
+mod process;
+#[path = "../compare/program.rs"]
+mod program;
+mod scene;
+#[expect(dead_code, reason = "only the comparison and the floods measure CPU and peaks")]
+#[path = "../compare/usage.rs"]
+mod usage;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use depguard_e2e::RingKind;
+
+use self::process::LIMIT;
+use self::scene::{Figures, Scene};
+
+/// Plays platforms of several sizes.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Numbers of providers to play.
+    #[arg(long, value_delimiter = ',', default_value = "3,10,100,1000")]
+    providers: Vec<usize>,
+    /// Number of rules of each provider.
+    #[arg(long, default_value_t = 10)]
+    rules: usize,
+    /// Play one plain cluster, in which each provider defines its kinds, instead of a kcp.
+    #[arg(long)]
+    kubernetes: bool,
+    /// Time at rest, in seconds.
+    #[arg(long, default_value_t = 60)]
+    rest: u64,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a stock program in its own process.
+    #[command(hide = true)]
+    Role {
+        program: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        flags: Vec<String>,
+    },
+}
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let Arguments { command, providers, rules, kubernetes, rest } = Arguments::parse();
+    let kind = if kubernetes { RingKind::TestbedKubernetes } else { RingKind::TestbedKcp };
+    program::run("platform", async {
+        if let Some(Command::Role { program, flags }) = command {
+            return process::play(&program, &flags).await.map(|()| true);
+        }
+        println!(
+            "| providers × rules | webhook, controller: MiB | requests at the start | at rest, {rest} s | one rule changed | \
+             controller started again | its writes | |\n|---|---|---|---|---|---|---|---|"
+        );
+        let (mut first, mut is_good) = (None, true);
+        for number in providers {
+            let scene = Scene::set_up(kind, number, rules).await.map_err(|why| why.to_string())?;
+            let figures = scene.play(Duration::from_secs(rest)).await.map_err(|why| why.to_string())?;
+            let bad = bad(&figures, first.as_ref().unwrap_or(&figures));
+            let verdict = if bad.is_empty() { "good".to_owned() } else { bad.join(", ") };
+            println!("| {number} × {rules} | {figures} | {verdict} |");
+            is_good &= bad.is_empty();
+            first = first.or(Some(figures));
+        }
+        Ok(is_good)
+    })
+}
+
+/// Returns what is wrong with the figures of a platform, against those of the smallest one.
+fn bad(figures: &Figures, smallest: &Figures) -> Vec<String> {
+    let mut bad = Vec::new();
+    let (change, small) = (figures.changed.iter().sum::<u64>(), smallest.changed.iter().sum::<u64>());
+    bad.extend((change > small + small / 2).then(|| format!("a change costs {change} requests instead of {small}")));
+    bad.extend(
+        figures.memory.iter().any(|memory| *memory > LIMIT).then(|| "more memory than the chart allows".to_owned()),
+    );
+    bad.extend((figures.rest_writes > 0).then(|| format!("{} writes at rest", figures.rest_writes)));
+    bad.extend((figures.restart_writes > 0).then(|| format!("{} writes of a restart", figures.restart_writes)));
+    bad
+}

@@ -1,0 +1,219 @@
+//! Platform of one size, and what its programs cost.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use depguard_e2e::rules::{RULES, rule};
+use depguard_e2e::{Depguard, Outcome, Provider, Resource, Ring, RingKind, Stop, World, ensure, eventually};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::process::Process;
+
+/// Time within which a platform must have settled.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Time without more requests than at rest.
+const QUIET: Duration = Duration::from_secs(5);
+/// The most requests of the controller at rest in this time.
+const AT_REST: u64 = 10;
+/// Number of times that a rule is changed.
+const CHANGES: i64 = 3;
+/// Number of providers that are made at once.
+const AT_ONCE: usize = 16;
+/// Limit of memory that no program reaches.
+const NO_LIMIT: u64 = 1 << 40;
+/// Programs, by their accounts.
+const PROGRAMS: [&str; 2] = ["depguard-webhook", "depguard-controller"];
+
+/// Testbed with providers.
+pub(crate) struct Scene {
+    world: Arc<World>,
+    files: Depguard,
+    providers: Vec<Provider>,
+    rules: usize,
+}
+
+/// Memory and requests, each of the webhook and of the controller.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) memory: [u64; 2],
+    started: [u64; 2],
+    rest: [u64; 2],
+    pub(crate) changed: [u64; 2],
+    restarted: [u64; 2],
+    pub(crate) rest_writes: u64,
+    pub(crate) restart_writes: u64,
+}
+
+type Requests = [BTreeMap<String, u64>; 2];
+
+impl Scene {
+    /// Makes so many providers, each with so many rules about its own kinds.
+    pub(crate) async fn set_up(kind: RingKind, number: usize, rules: usize) -> Outcome<Self> {
+        let ring = Arc::new(Ring::testbed(kind).await?);
+        let world = Arc::new(World::enabling(ring, "platform", &[]).await?);
+        let providers = (0..number).map(|n| provider(Arc::clone(&world), n, rules));
+        let providers = stream::iter(providers).buffered(AT_ONCE).try_collect().await?;
+        let files = Depguard::prepare(&world).await?;
+        Ok(Self { world, files, providers, rules })
+    }
+
+    /// Starts both programs, and tells what they cost.
+    pub(crate) async fn play(&self, rest: Duration) -> Outcome<Figures> {
+        let path = |name: &str| self.files.file(name).display().to_string();
+        let none = self.requests().await?;
+        let mut webhook = self.start(
+            "webhook",
+            &[format!("--webhook-port={}", self.files.port()), format!("--tls-cert-dir={}", path("."))],
+        )?;
+        let flags =
+            [format!("--webhook-url={}", self.files.url()), format!("--webhook-ca-bundle-path={}", path("ca.crt"))];
+        let mut controller = self.start("controller", &flags)?;
+        for provider in &self.providers {
+            for number in 0..self.rules {
+                self.until_enforced(&mut controller, provider, &format!("r{number}"), 1).await?;
+            }
+        }
+        let started = self.until_quiet(&none).await?;
+        let mut figures = Figures { started: sums(&started, &none), ..Figures::default() };
+        sleep(rest).await;
+        let rested = self.requests().await?;
+        (figures.rest, figures.rest_writes) = (sums(&rested, &started), writes(&rested[1], &started[1]));
+        told(webhook.lives().and(controller.lives()))?;
+        figures.memory = [told(webhook.usage().memory())?, told(controller.usage().memory())?];
+
+        // What is asked once a minute may fall into the time of a change, so the cheapest of several counts.
+        let mut changes = Vec::new();
+        for generation in 2..2 + CHANGES {
+            changes.push(self.change(&mut controller, generation).await?);
+        }
+        figures.changed = changes.into_iter().min_by_key(|requests| requests.iter().sum::<u64>()).unwrap_or_default();
+
+        drop(controller);
+        let before = self.requests().await?;
+        let _controller = self.start("controller", &flags)?;
+        // Each configuration is read once more, and each webhook asked.
+        let after = self.until_quiet(&before).await?;
+        (figures.restarted, figures.restart_writes) = (sums(&after, &before), writes(&after[1], &before[1]));
+        Ok(figures)
+    }
+
+    /// Changes a rule of the first provider, and returns the requests until the new generation is enforced.
+    async fn change(&self, controller: &mut Process, generation: i64) -> Outcome<[u64; 2]> {
+        let provider = self.providers.first().ok_or_else(|| Stop::failed("no provider"))?;
+        let [one, other] = [provider.kind("One")?, provider.kind("Other")?];
+        let changed = rule("r0", &one, &[(&other, &format!(".spec.changed{generation}.name"))]);
+        let before = self.until_quiet(&Requests::default()).await?;
+        self.world.change_rule(provider, "r0", &json!({"spec": changed["spec"]})).await?;
+        self.until_enforced(controller, provider, "r0", generation).await?;
+        Ok(sums(&self.requests().await?, &before))
+    }
+
+    fn start(&self, program: &str, flags: &[String]) -> Outcome<Process> {
+        let control_plane = if self.world.is_kcp() { "kcp" } else { "kubernetes" };
+        let mut all = vec![
+            format!("--control-plane={control_plane}"),
+            // In a plain cluster all rules are one tenant's.
+            "--workspace-max-objects=100000".to_owned(),
+            "--workspace-max-memory=1024".to_owned(),
+            "--metrics-bind-address=0".to_owned(),
+            "--health-probe-bind-address=0".to_owned(),
+            format!("--kubeconfig={}", self.files.file(&format!("{program}.kubeconfig")).display()),
+        ];
+        all.extend(flags.iter().cloned());
+        told(Process::start(program, &all, &self.files.file(&format!("{program}.log")), NO_LIMIT))
+    }
+
+    async fn until_enforced(
+        &self,
+        controller: &mut Process,
+        provider: &Provider,
+        name: &str,
+        generation: i64,
+    ) -> Outcome {
+        let begun = Instant::now();
+        loop {
+            let enforced = eventually("the rule is enforced", QUIET, async || {
+                let found = provider.api.get(&format!("{RULES}/{name}")).await?.ok()?;
+                let is_so = |told: &Value| {
+                    told["type"] == "Enforced" && told["status"] == "True" && told["observedGeneration"] == generation
+                };
+                let conditions = found["status"]["conditions"].as_array();
+                ensure(conditions.is_some_and(|told| told.iter().any(is_so)), || found["status"].to_string())
+            });
+            match enforced.await {
+                Err(_) if begun.elapsed() < PATIENCE => told(controller.lives())?,
+                done => return done,
+            }
+        }
+    }
+
+    /// Waits until the controller has asked something since an earlier count, and then only what it asks at rest. Returns the
+    /// requests so far.
+    async fn until_quiet(&self, before: &Requests) -> Outcome<Requests> {
+        let mut known = self.requests().await?;
+        let begun = Instant::now();
+        loop {
+            sleep(QUIET).await;
+            let now = self.requests().await?;
+            let [_, asked] = sums(&now, &known);
+            if sums(&now, before)[1] > 0 && asked <= AT_REST && writes(&now[1], &known[1]) == 0 {
+                return Ok(now);
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(Stop::failed("the controller does not come to rest"));
+            }
+            known = now;
+        }
+    }
+
+    async fn requests(&self) -> Outcome<Requests> {
+        let uncounted = || Stop::failed("the server counts no requests");
+        let [webhook, controller] = PROGRAMS.map(|account| self.world.requests(account));
+        Ok([webhook.await?.ok_or_else(uncounted)?, controller.await?.ok_or_else(uncounted)?])
+    }
+}
+
+fn told<T>(done: crate::Result<T>) -> Outcome<T> {
+    done.map_err(|why| Stop::failed(why.to_string()))
+}
+
+/// Makes a provider with rules.
+async fn provider(world: Arc<World>, number: usize, rules: usize) -> Outcome<Provider> {
+    let kinds = vec![Resource::namespaced("One"), Resource::namespaced("Other")];
+    let provider = world.provider(&format!("p{number}"), &format!("p{number}.example.com"), kinds).await?;
+    world.bind_depguard(&provider).await?;
+    let [one, other] = [provider.kind("One")?, provider.kind("Other")?];
+    for number in 0..rules {
+        let rule = rule(&format!("r{number}"), &one, &[(&other, &format!(".spec.ref{number}.name"))]);
+        world.add_rule(&provider, &rule).await?;
+    }
+    Ok(provider)
+}
+
+/// Returns the numbers of requests since an earlier count.
+fn sums(now: &Requests, before: &Requests) -> [u64; 2] {
+    let sum = |requests: &BTreeMap<String, u64>| requests.values().sum::<u64>();
+    [0, 1].map(|program| sum(&now[program]) - sum(&before[program]))
+}
+
+/// Returns the number of writes since an earlier count.
+fn writes(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> u64 {
+    // A deletion is the dry run by which the controller finds out if the webhook is asked.
+    let all = now.iter().filter(|(verb, _)| !["get", "list", "watch", "delete"].contains(&verb.as_str()));
+    all.map(|(verb, number)| number - before.get(verb).unwrap_or(&0)).sum()
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { memory: [webhook, controller], started, rest, changed, restarted, restart_writes, .. } = self;
+        write!(f, "{}, {}", webhook >> 20, controller >> 20)?;
+        for [webhook, controller] in [started, rest, changed, restarted] {
+            write!(f, " | {webhook}, {controller}")?;
+        }
+        write!(f, " | {restart_writes}")
+    }
+}
