@@ -80,6 +80,10 @@ pub(crate) async fn below_a_pattern(world: Arc<World>) -> Outcome {
     // A workspace of that name is another one than the liar.
     world.workspace("team:evil").await?;
     let refused = |said: &str| said.contains("does not accept rules of workspace");
-    world.condition_says(&evil, "rule", "ResolvedRefs", "False", refused).await?;
+    // A look-up of the controller's that failed, on a busy machine, puts this off by another minute.
+    eventually("the controller finds it out, too", world.patience() * 6, async || {
+        world.condition_says(&evil, "rule", "ResolvedRefs", "False", refused).await
+    })
+    .await?;
     consumer.until_free(&world, &vpc, "c").await
 }
