@@ -22,15 +22,16 @@ mod webhook;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
+use self::process::RoleCommand;
 use self::table::Table;
 
 /// Plays floods against the webhook and the controller within the chart's memory limit.
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<RoleCommand>,
     /// Play each flood for 3 seconds instead of 15.
     #[arg(long)]
     half: bool,
@@ -39,23 +40,12 @@ struct Arguments {
     only: String,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Run a stock program in its own process.
-    #[command(hide = true)]
-    Role {
-        program: String,
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        flags: Vec<String>,
-    },
-}
-
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     program::run("floods", async {
-        if let Some(Command::Role { program, flags }) = arguments.command {
+        if let Some(RoleCommand::Role { program, flags }) = arguments.command {
             return process::play(&program, &flags).await.map(|()| true);
         }
         let mut table = Table::new(arguments.half, arguments.only);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use depguard_kcp::cli::asked_to_stop;
 use depguard_webhook::Webhook;
 
@@ -14,6 +14,18 @@ use crate::usage::Usage;
 
 /// Memory limit of the chart, in bytes.
 pub(crate) const LIMIT: u64 = 256 << 20;
+
+/// Role in which this program starts itself.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RoleCommand {
+    /// Run a stock program in its own process.
+    #[command(hide = true)]
+    Role {
+        program: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        flags: Vec<String>,
+    },
+}
 
 /// Process that ends with its owner, and then its cgroup.
 pub(crate) struct Process {

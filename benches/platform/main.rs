@@ -21,17 +21,17 @@ mod usage;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use depguard_e2e::RingKind;
 
-use self::process::LIMIT;
+use self::process::{LIMIT, RoleCommand};
 use self::scene::{Figures, Scene};
 
 /// Plays platforms of several sizes.
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<RoleCommand>,
     /// Numbers of providers to play.
     #[arg(long, value_delimiter = ',', default_value = "3,10,100,1000")]
     providers: Vec<usize>,
@@ -46,24 +46,13 @@ struct Arguments {
     rest: u64,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Run a stock program in its own process.
-    #[command(hide = true)]
-    Role {
-        program: String,
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        flags: Vec<String>,
-    },
-}
-
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
     let Arguments { command, providers, rules, kubernetes, rest } = Arguments::parse();
     let kind = if kubernetes { RingKind::TestbedKubernetes } else { RingKind::TestbedKcp };
     program::run("platform", async {
-        if let Some(Command::Role { program, flags }) = command {
+        if let Some(RoleCommand::Role { program, flags }) = command {
             return process::play(&program, &flags).await.map(|()| true);
         }
         println!(

@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use depguard_e2e::rules::{RULES, rule};
-use depguard_e2e::{Depguard, Outcome, Provider, Resource, Ring, RingKind, Stop, World, ensure, eventually};
+use depguard_e2e::rules::rule;
+use depguard_e2e::{Depguard, Outcome, Provider, Resource, Ring, RingKind, Stop, World};
 use futures::{StreamExt, TryStreamExt, stream};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::sleep;
 
 use crate::process::Process;
@@ -74,7 +74,7 @@ impl Scene {
         let mut controller = self.start("controller", &flags)?;
         for provider in &self.providers {
             for number in 0..self.rules {
-                self.until_enforced(&mut controller, provider, &format!("r{number}"), 1).await?;
+                self.until_enforced(&mut controller, provider, &format!("r{number}")).await?;
             }
         }
         let started = self.until_quiet(&none).await?;
@@ -108,7 +108,7 @@ impl Scene {
         let changed = rule("r0", &one, &[(&other, &format!(".spec.changed{generation}.name"))]);
         let before = self.until_quiet(&Requests::default()).await?;
         self.world.change_rule(provider, "r0", &json!({"spec": changed["spec"]})).await?;
-        self.until_enforced(controller, provider, "r0", generation).await?;
+        self.until_enforced(controller, provider, "r0").await?;
         Ok(sums(&self.requests().await?, &before))
     }
 
@@ -127,24 +127,11 @@ impl Scene {
         told(Process::start(program, &all, &self.files.file(&format!("{program}.log")), NO_LIMIT))
     }
 
-    async fn until_enforced(
-        &self,
-        controller: &mut Process,
-        provider: &Provider,
-        name: &str,
-        generation: i64,
-    ) -> Outcome {
+    /// Waits until a rule is enforced in its present generation.
+    async fn until_enforced(&self, controller: &mut Process, provider: &Provider, name: &str) -> Outcome {
         let begun = Instant::now();
         loop {
-            let enforced = eventually("the rule is enforced", QUIET, async || {
-                let found = provider.api.get(&format!("{RULES}/{name}")).await?.ok()?;
-                let is_so = |told: &Value| {
-                    told["type"] == "Enforced" && told["status"] == "True" && told["observedGeneration"] == generation
-                };
-                let conditions = found["status"]["conditions"].as_array();
-                ensure(conditions.is_some_and(|told| told.iter().any(is_so)), || found["status"].to_string())
-            });
-            match enforced.await {
+            match self.world.condition(provider, name, "Enforced", "True").await {
                 Err(_) if begun.elapsed() < PATIENCE => told(controller.lives())?,
                 done => return done,
             }

@@ -32,8 +32,8 @@ pub(super) enum PlaceAccess {
 impl Access {
     /// Reads the bindings from the reflectors of locks and of rules.
     pub(super) fn read(control_plane: ControlPlane, export_name: &str, locks: &Snapshot, rules: &Snapshot) -> Self {
-        let of = |export, state| (snapshot::bindings(export, state), snapshot::origins(export, state));
-        Self { control_plane, bound: [of(LOCK_EXPORT, locks), of(export_name, rules)] }
+        let bound = [snapshot::bound(LOCK_EXPORT, locks), snapshot::bound(export_name, rules)];
+        Self { control_plane, bound }
     }
 
     pub(super) fn to(&self, connection: &Connection, place: &InstallPlace) -> PlaceAccess {

@@ -6,7 +6,7 @@ use depguard_core::protocol::Unreviewed;
 use serde_json::{Value, json};
 
 use crate::locks::plan::{LockKey, LockSnapshot, PlanInput};
-use crate::model::condition::{Finding, Findings, conditions, stored_conditions};
+use crate::model::condition::{Finding, Findings, conditions, was_true};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
 use crate::model::names::LOCKS_CONFIGURATION;
@@ -53,12 +53,7 @@ pub(super) fn status(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &Rou
 
 /// Returns true if the stored status says that the lock, in its present generation, is programmed.
 pub(super) fn is_programmed(seen: &LockSnapshot<'_>) -> bool {
-    let generation = seen.object.pointer("/metadata/generation").and_then(Value::as_i64);
-    stored_conditions(&seen.object).any(|condition| {
-        condition.get("type").and_then(Value::as_str) == Some("Programmed")
-            && condition.get("status").and_then(Value::as_str) == Some("True")
-            && condition.get("observedGeneration").and_then(Value::as_i64) == generation
-    })
+    was_true(&seen.object, "Programmed")
 }
 
 fn accepted(seen: &LockSnapshot<'_>) -> Finding {

@@ -30,10 +30,14 @@ pub(crate) fn stored_conditions(object: &Value) -> impl Iterator<Item = &Value> 
     object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Returns true if an object's status says that a condition is true of this generation.
-pub(crate) fn was_true(object: &Value, type_: &str, generation: Option<i64>) -> bool {
-    let mut conditions = stored_conditions(object).filter_map(|told| Condition::deserialize(told).ok());
-    conditions.any(|told| told.type_ == type_ && told.status == "True" && told.observed_generation == generation)
+/// Returns true if an object's stored status says that a condition is true of the object's present generation.
+pub(crate) fn was_true(object: &Value, type_: &str) -> bool {
+    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+    stored_conditions(object).any(|condition| {
+        condition.get("type").and_then(Value::as_str) == Some(type_)
+            && condition.get("status").and_then(Value::as_str) == Some("True")
+            && condition.get("observedGeneration").and_then(Value::as_i64) == generation
+    })
 }
 
 impl Finding {

@@ -86,12 +86,12 @@ impl Reconciler {
         let export_name = self.context.export_name.clone();
         let export_name = export_name.as_str();
         let (control_plane, read_through) = (self.context.control_plane, self.read_through);
-        let mut input = snapshot::plan_input(control_plane, read_through, export_name, state, &self.written, clients);
+        let (mut input, origins) =
+            snapshot::plan_input(control_plane, read_through, export_name, state, &self.written, clients);
         let claims = input.claims();
         self.lookups.refresh(&self.context.connection, &claims).await;
         input.add_lookups(&claims, &self.lookups);
         let plan = plan::plan(&input);
-        let origins = snapshot::origins(export_name, state);
         let own = own_endpoint(&self.context.connection);
         let prepared = self.change.prepare(&input, &plan, self.interlock.as_ref(), &own).await;
         if prepared.is_ok()

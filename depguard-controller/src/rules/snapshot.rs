@@ -48,7 +48,10 @@ pub(crate) const fn configuration(name: &'static str) -> Watched {
     }
 }
 
-/// Makes the input of a plan from `state`, without results of look-ups.
+/// URL at which each workspace that has bound an export can be reached: that of the virtual workspace that shows its binding.
+pub(crate) type Origins = BTreeMap<LogicalCluster, Arc<str>>;
+
+/// Makes the input of a plan from `state`, without results of look-ups, and the URLs of the workspaces.
 pub(crate) fn plan_input<'v>(
     control_plane: ControlPlane,
     read_through: ReadThrough,
@@ -56,15 +59,15 @@ pub(crate) fn plan_input<'v>(
     state: &'v Snapshot,
     written: &WrittenRules,
     clients: Clients,
-) -> PlanInput<'v> {
+) -> (PlanInput<'v>, Origins) {
     let configurations = configurations(state).map(|(key, found)| (key, found.text.read()));
-    let ours: Vec<_> = ours(export_name, state).map(|(_, _, binding)| binding).collect();
+    let (ours, origins) = ours(export_name, state);
     let exports: Vec<_> = values(state, Watched::EXPORTS).collect();
     // Rule grants that can't be watched any more may have changed: then everybody's rules count, as they do for the
     // webhook.
     let is_followed = state.is_followed(Watched::EXPORTS.plural, Snapshot::PATIENCE);
     let grants = RuleGrants::read(exports.iter().filter(|_| is_followed), &ours);
-    PlanInput {
+    let input = PlanInput {
         control_plane,
         read_through,
         export_name,
@@ -76,7 +79,8 @@ pub(crate) fn plan_input<'v>(
         rule_grants: grants,
         lookups: BTreeMap::new(),
         clients,
-    }
+    };
+    (input, origins)
 }
 
 /// Returns the configurations for rules, of both sides.
@@ -91,12 +95,13 @@ fn configurations(state: &Snapshot) -> impl Iterator<Item = (ConfigurationKey, &
 
 /// Returns the workspaces that have bound depguard.
 pub(crate) fn bindings(export_name: &str, state: &Snapshot) -> Bindings {
-    Bindings::read(&ours(export_name, state).map(|(_, _, binding)| binding).collect::<Vec<_>>())
+    bound(export_name, state).0
 }
 
-/// Returns the URL for each workspace that has bound depguard: that of the virtual workspace that shows its binding.
-pub(crate) fn origins(export_name: &str, state: &Snapshot) -> BTreeMap<LogicalCluster, Arc<str>> {
-    ours(export_name, state).filter_map(|(cluster, origin, _)| Some((cluster.clone()?, origin.clone()))).collect()
+/// Returns the workspaces that have bound this export, and their URLs.
+pub(crate) fn bound(export_name: &str, state: &Snapshot) -> (Bindings, Origins) {
+    let (bindings, origins) = ours(export_name, state);
+    (Bindings::read(&bindings), origins)
 }
 
 /// Returns true if a workspace is unbinding depguard while a configuration of ours is there: kcp ends a binding within
@@ -110,18 +115,19 @@ pub(crate) fn is_leaving(export_name: &str, state: &Snapshot) -> bool {
     configured.any(|cluster| bindings.of(&cluster).is_some_and(|binding| binding.terminating))
 }
 
-/// Returns the bindings of this export, each with its logical cluster and where it was read: a workspace may let depguard
-/// see its other bindings, too.
-fn ours<'v>(
-    export_name: &'v str,
-    state: &'v Snapshot,
-) -> impl Iterator<Item = (&'v Option<LogicalCluster>, &'v Arc<str>, Value)> {
+/// Returns the bindings of this export, and the URLs at which they were read: a workspace may let depguard see its other
+/// bindings, too.
+fn ours(export_name: &str, state: &Snapshot) -> (Vec<Value>, Origins) {
+    let (mut bindings, mut origins) = (Vec::new(), Origins::new());
     let all = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|resource| &resource.objects);
-    let all = all.map(|((cluster, _), found)| (cluster, &found.origin, found.text.read()));
-    let is_ours = move |binding: &Value| {
-        binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name)
-    };
-    all.filter(move |(_, _, binding)| is_ours(binding))
+    for ((cluster, _), found) in all {
+        let binding = found.text.read();
+        if binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name) {
+            origins.extend(cluster.clone().map(|cluster| (cluster, Arc::clone(&found.origin))));
+            bindings.push(binding);
+        }
+    }
+    (bindings, origins)
 }
 
 fn values(state: &Snapshot, watched: Watched) -> impl Iterator<Item = Value> {

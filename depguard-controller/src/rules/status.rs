@@ -96,7 +96,7 @@ fn status(
     let mut dangling_references = None;
     let findings = match rule.rule() {
         Ok(parsed) => {
-            let was_enforced = was_true(before, ENFORCED, generation);
+            let was_enforced = was_true(before, ENFORCED);
             let mut findings = of_rule(input, rule, parsed, found, graph, was_enforced);
             let (count, kinds) = (found.counts.get(&rule.key), NamedKinds::new(input, &found.kinds, rule, parsed));
             let in_no_namespace = |resource: &str| kinds.are_cluster_scoped(resource);

@@ -131,7 +131,7 @@ struct SteadyWatch<F: Form> {
     phase: Phase,
     /// Events that nobody has taken yet, each with its object's JSON. A tree of a tenant's object takes many times the
     /// memory of its text, so there is never more than one.
-    events: VecDeque<WatchEvent<ObjectText>>,
+    events: VecDeque<WatchEvent<EventObject>>,
     /// Time at which the watch last began anew.
     begun: Instant,
     /// Time of the last message that was understood: an event, a bookmark, or a list read to its end. A response that has
@@ -142,7 +142,7 @@ struct SteadyWatch<F: Form> {
 }
 
 /// JSON of an object, or of the metadata of one that is too large.
-enum ObjectText {
+enum EventObject {
     Whole(Box<str>),
     TooLarge(Box<str>),
 }
@@ -234,11 +234,11 @@ impl<F: Form> SteadyWatch<F> {
         let Phase::List(list) = &mut self.phase else { return Ok(()) };
         let accept = if F::METADATA { Accept::Metadata } else { Accept::Json };
         let most = if list.limit() == 1 { MAX_LINE } else { MAX_PAGE };
-        let whole = |object: &str| Ok(WatchEvent::Listed(ObjectText::Whole(object.into())));
+        let whole = |object: &str| Ok(WatchEvent::Listed(EventObject::Whole(object.into())));
         let _place = OptionFuture::from(self.form.places().map(Semaphore::acquire)).await;
         let mut page = self.endpoint.page_of(list, &self.path, accept.as_str(), most, whole).await?;
         if matches!(page, ReadPage::TooLarge(_)) {
-            let metadata = |object: &str| Ok(WatchEvent::Listed(ObjectText::TooLarge(object.into())));
+            let metadata = |object: &str| Ok(WatchEvent::Listed(EventObject::TooLarge(object.into())));
             let accept = Accept::Metadata.as_str();
             page = self.endpoint.page_of(list, &self.path, accept, most, metadata).await?;
         }
@@ -289,7 +289,7 @@ impl<F: Form> SteadyWatch<F> {
 }
 
 /// Reads an event, and its object's resource version.
-fn read_event(line: &[u8]) -> Result<(WatchEvent<ObjectText>, String), WatchFailure> {
+fn read_event(line: &[u8]) -> Result<(WatchEvent<EventObject>, String), WatchFailure> {
     let EventWire { r#type, object } = serde_json::from_slice(line).map_err(|why| unusable(&why, false))?;
     let json = object.get();
     if r#type == "ERROR" {
@@ -298,8 +298,8 @@ fn read_event(line: &[u8]) -> Result<(WatchEvent<ObjectText>, String), WatchFail
     let read: Versioned = serde_json::from_str(json).map_err(|why| unusable(&why, false))?;
     let event = match r#type {
         "BOOKMARK" => WatchEvent::Bookmark,
-        "ADDED" | "MODIFIED" => WatchEvent::Changed(ObjectText::Whole(json.into())),
-        "DELETED" => WatchEvent::Gone(ObjectText::Whole(json.into())),
+        "ADDED" | "MODIFIED" => WatchEvent::Changed(EventObject::Whole(json.into())),
+        "DELETED" => WatchEvent::Gone(EventObject::Whole(json.into())),
         other => return Err(broken(&format!("the watch has an event of the unknown type {other:?}"))),
     };
     match read.metadata.resource_version {
@@ -317,7 +317,7 @@ fn broken(why: &str) -> WatchFailure {
     WatchFailure { why: why.to_owned(), status: None, listing: false }
 }
 
-impl ObjectText {
+impl EventObject {
     fn read<F: Form>(&self, form: &F) -> serde_json::Result<F::Object> {
         match self {
             Self::Whole(json) => form.read(json),
