@@ -23,9 +23,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use depguard_e2e::RingKind;
+use depguard_kcp::Feature;
 
 use self::process::{LIMIT, RoleCommand};
-use self::scene::{Figures, Scene};
+use self::scene::{Figures, LockFigures, Scene};
 
 /// Plays platforms of several sizes.
 #[derive(Debug, Parser)]
@@ -38,6 +39,9 @@ struct Arguments {
     /// Number of rules of each provider.
     #[arg(long, default_value_t = 10)]
     rules: usize,
+    /// Numbers of tenants with a lock to play, in kcp.
+    #[arg(long, value_delimiter = ',', default_value = "1,100,1000")]
+    tenants: Vec<usize>,
     /// Play one plain cluster, in which each provider defines its kinds, instead of a kcp.
     #[arg(long)]
     kubernetes: bool,
@@ -49,7 +53,7 @@ struct Arguments {
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
-    let Arguments { command, providers, rules, kubernetes, rest } = Arguments::parse();
+    let Arguments { command, providers, rules, tenants, kubernetes, rest } = Arguments::parse();
     let kind = if kubernetes { RingKind::TestbedKubernetes } else { RingKind::TestbedKcp };
     program::run("platform", async {
         if let Some(RoleCommand::Role { program, flags }) = command {
@@ -61,7 +65,7 @@ fn main() -> ExitCode {
         );
         let (mut first, mut is_good) = (None, true);
         for number in providers {
-            let scene = Scene::set_up(kind, number, rules).await.map_err(|why| why.to_string())?;
+            let scene = Scene::set_up(kind, number, rules, &[]).await.map_err(|why| why.to_string())?;
             let figures = scene.play(Duration::from_secs(rest)).await.map_err(|why| why.to_string())?;
             let bad = bad(&figures, first.as_ref().unwrap_or(&figures));
             let verdict = if bad.is_empty() { "good".to_owned() } else { bad.join(", ") };
@@ -69,8 +73,37 @@ fn main() -> ExitCode {
             is_good &= bad.is_empty();
             first = first.or(Some(figures));
         }
+        if kubernetes || tenants.is_empty() {
+            return Ok(is_good);
+        }
+        println!(
+            "\n| tenants with a lock | webhook, controller: MiB | requests at the start | at rest, {rest} s | one more tenant | \
+             two deletions | |\n|---|---|---|---|---|---|---|"
+        );
+        let mut first = None;
+        for number in tenants {
+            let scene = Scene::set_up(kind, 1, rules, &[Feature::Locks]).await.map_err(|why| why.to_string())?;
+            let figures = scene.play_locks(number, Duration::from_secs(rest)).await.map_err(|why| why.to_string())?;
+            let bad = bad_locks(&figures, first.as_ref().unwrap_or(&figures));
+            let verdict = if bad.is_empty() { "good".to_owned() } else { bad.join(", ") };
+            println!("| {number} | {figures} | {verdict} |");
+            is_good &= bad.is_empty();
+            first = first.or(Some(figures));
+        }
         Ok(is_good)
     })
+}
+
+/// Returns what is wrong with the figures of so many tenants, against those of the fewest.
+fn bad_locks(figures: &LockFigures, fewest: &LockFigures) -> Vec<String> {
+    let mut bad = Vec::new();
+    let [another, small] = [figures, fewest].map(|figures| figures.another[1]);
+    bad.extend((another > small * 2).then(|| format!("another tenant costs {another} requests instead of {small}")));
+    bad.extend((figures.rest_writes > 0).then(|| format!("{} writes at rest", figures.rest_writes)));
+    bad.extend(
+        figures.memory.iter().any(|memory| *memory > LIMIT).then(|| "more memory than the chart allows".to_owned()),
+    );
+    bad
 }
 
 /// Returns what is wrong with the figures of a platform, against those of the smallest one.

@@ -5,8 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use depguard_e2e::locks::named;
 use depguard_e2e::rules::rule;
-use depguard_e2e::{Depguard, Outcome, Provider, Resource, Ring, RingKind, Stop, World};
+use depguard_e2e::{Consumer, Depguard, Outcome, Provider, Resource, Ring, RingKind, Stop, World};
+use depguard_kcp::Feature;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use tokio::time::sleep;
@@ -26,6 +28,7 @@ const AT_ONCE: usize = 16;
 /// Limit of memory that no program reaches.
 const NO_LIMIT: u64 = 1 << 40;
 /// Programs, by their accounts.
+const LOCK: &str = "lock";
 const PROGRAMS: [&str; 2] = ["depguard-webhook", "depguard-controller"];
 
 /// Testbed with providers.
@@ -48,13 +51,29 @@ pub(crate) struct Figures {
     pub(crate) restart_writes: u64,
 }
 
+/// Memory and requests of tenants that lock objects, each of the webhook and of the controller.
+#[derive(Debug, Default)]
+pub(crate) struct LockFigures {
+    pub(crate) memory: [u64; 2],
+    started: [u64; 2],
+    pub(crate) rest: [u64; 2],
+    pub(crate) another: [u64; 2],
+    deletion: [u64; 2],
+    pub(crate) rest_writes: u64,
+}
+
 type Requests = [BTreeMap<String, u64>; 2];
 
 impl Scene {
     /// Makes so many providers, each with so many rules about its own kinds.
-    pub(crate) async fn set_up(kind: RingKind, number: usize, rules: usize) -> Outcome<Self> {
+    pub(crate) async fn set_up(
+        kind: RingKind,
+        number: usize,
+        rules: usize,
+        enables: &'static [Feature],
+    ) -> Outcome<Self> {
         let ring = Arc::new(Ring::testbed(kind).await?);
-        let world = Arc::new(World::enabling(ring, "platform", &[]).await?);
+        let world = Arc::new(World::enabling(ring, "platform", enables).await?);
         let providers = (0..number).map(|n| provider(Arc::clone(&world), n, rules));
         let providers = stream::iter(providers).buffered(AT_ONCE).try_collect().await?;
         let files = Depguard::prepare(&world).await?;
@@ -63,20 +82,8 @@ impl Scene {
 
     /// Starts both programs, and tells what they cost.
     pub(crate) async fn play(&self, rest: Duration) -> Outcome<Figures> {
-        let path = |name: &str| self.files.file(name).display().to_string();
         let none = self.requests().await?;
-        let mut webhook = self.start(
-            "webhook",
-            &[format!("--webhook-port={}", self.files.port()), format!("--tls-cert-dir={}", path("."))],
-        )?;
-        let flags =
-            [format!("--webhook-url={}", self.files.url()), format!("--webhook-ca-bundle-path={}", path("ca.crt"))];
-        let mut controller = self.start("controller", &flags)?;
-        for provider in &self.providers {
-            for number in 0..self.rules {
-                self.until_enforced(&mut controller, provider, &format!("r{number}")).await?;
-            }
-        }
+        let (mut webhook, mut controller) = self.start_both().await?;
         let started = self.until_quiet(&none).await?;
         let mut figures = Figures { started: sums(&started, &none), ..Figures::default() };
         sleep(rest).await;
@@ -94,11 +101,78 @@ impl Scene {
 
         drop(controller);
         let before = self.requests().await?;
-        let _controller = self.start("controller", &flags)?;
+        let _controller = self.start_controller()?;
         // Each configuration is read once more, and each webhook asked.
         let after = self.until_quiet(&before).await?;
         (figures.restarted, figures.restart_writes) = (sums(&after, &before), writes(&after[1], &before[1]));
         Ok(figures)
+    }
+
+    /// Plays so many tenants, each of which has bound the first provider and locks one of its own objects. Tells what they
+    /// cost, what one more costs, and what two deletions there do: of an object that is locked, and of one that is not.
+    pub(crate) async fn play_locks(&self, number: usize, rest: Duration) -> Outcome<LockFigures> {
+        let tenants = stream::iter(0..number).map(|n| self.tenant(n)).buffered(AT_ONCE);
+        let tenants: Vec<_> = tenants.try_collect().await?;
+        let none = self.requests().await?;
+        let (mut webhook, mut controller) = self.start_both().await?;
+        for tenant in &tenants {
+            tenant.until_programmed(&self.world, &tenant_lock(tenant)).await?;
+        }
+        let started = self.until_quiet(&none).await?;
+        let mut figures = LockFigures { started: sums(&started, &none), ..LockFigures::default() };
+        sleep(rest).await;
+        let rested = self.requests().await?;
+        (figures.rest, figures.rest_writes) = (sums(&rested, &started), writes(&rested[1], &started[1]));
+        told(webhook.lives().and(controller.lives()))?;
+        figures.memory = [told(webhook.usage().memory())?, told(controller.usage().memory())?];
+
+        let before = self.until_quiet(&Requests::default()).await?;
+        let another = self.tenant(number).await?;
+        another.until_programmed(&self.world, &tenant_lock(&another)).await?;
+        figures.another = sums(&self.requests().await?, &before);
+
+        let before = self.until_quiet(&Requests::default()).await?;
+        let kind = self.locked_kind()?;
+        another.refused(&self.world, &kind, "locked", &["locked"]).await?;
+        another.release(&kind, "free").await?;
+        figures.deletion = sums(&self.requests().await?, &before);
+        Ok(figures)
+    }
+
+    /// Makes a tenant with two objects, one of them locked.
+    async fn tenant(&self, number: usize) -> Outcome<Consumer> {
+        let (provider, kind) =
+            (self.providers.first().ok_or_else(|| Stop::failed("no provider"))?, self.locked_kind()?);
+        let tenant = self.world.consumer(&format!("t{number}"), &[provider]).await?;
+        self.world.bind_locks(&tenant).await?;
+        tenant.create_target(&kind, "locked").await?;
+        tenant.create_target(&kind, "free").await?;
+        tenant.lock(LOCK, json!({"targets": [named(&kind, "locked")], "operations": ["Delete"]})).await?;
+        Ok(tenant)
+    }
+
+    fn locked_kind(&self) -> Outcome<Resource> {
+        self.providers.first().ok_or_else(|| Stop::failed("no provider"))?.kind("Other")
+    }
+
+    /// Starts both programs, and waits until all rules are enforced.
+    async fn start_both(&self) -> Outcome<(Process, Process)> {
+        let folder = self.files.file(".").display().to_string();
+        let flags = [format!("--webhook-port={}", self.files.port()), format!("--tls-cert-dir={folder}")];
+        let webhook = self.start("webhook", &flags)?;
+        let mut controller = self.start_controller()?;
+        for provider in &self.providers {
+            for number in 0..self.rules {
+                self.until_enforced(&mut controller, provider, &format!("r{number}")).await?;
+            }
+        }
+        Ok((webhook, controller))
+    }
+
+    fn start_controller(&self) -> Outcome<Process> {
+        let bundle = self.files.file("ca.crt").display().to_string();
+        let url = self.files.url();
+        self.start("controller", &[format!("--webhook-url={url}"), format!("--webhook-ca-bundle-path={bundle}")])
     }
 
     /// Changes a rule of the first provider, and returns the requests until the new generation is enforced.
@@ -123,6 +197,9 @@ impl Scene {
             "--health-probe-bind-address=0".to_owned(),
             format!("--kubeconfig={}", self.files.file(&format!("{program}.kubeconfig")).display()),
         ];
+        if self.world.has(Feature::Locks) {
+            all.push("--enable=locks".to_owned());
+        }
         all.extend(flags.iter().cloned());
         told(Process::start(program, &all, &self.files.file(&format!("{program}.log")), NO_LIMIT))
     }
@@ -168,6 +245,10 @@ fn told<T>(done: crate::Result<T>) -> Outcome<T> {
     done.map_err(|why| Stop::failed(why.to_string()))
 }
 
+fn tenant_lock(tenant: &Consumer) -> String {
+    format!("{}/{LOCK}", tenant.locks())
+}
+
 /// Makes a provider with rules.
 async fn provider(world: Arc<World>, number: usize, rules: usize) -> Outcome<Provider> {
     let kinds = vec![Resource::namespaced("One"), Resource::namespaced("Other")];
@@ -202,5 +283,16 @@ impl fmt::Display for Figures {
             write!(f, " | {webhook}, {controller}")?;
         }
         write!(f, " | {restart_writes}")
+    }
+}
+
+impl fmt::Display for LockFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { memory: [webhook, controller], started, rest, another, deletion, .. } = self;
+        write!(f, "{}, {}", webhook >> 20, controller >> 20)?;
+        for [webhook, controller] in [started, rest, another, deletion] {
+            write!(f, " | {webhook}, {controller}")?;
+        }
+        Ok(())
     }
 }

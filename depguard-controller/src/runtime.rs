@@ -1,3 +1,4 @@
+pub(crate) mod answers;
 pub(crate) mod apply;
 pub(crate) mod backoff;
 pub(crate) mod ca_bundle;

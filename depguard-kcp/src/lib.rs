@@ -87,7 +87,7 @@ pub use crate::process::register_key::{RegisterKeySecret, StoredRegisterKey};
 pub use crate::process::reload_metrics::{Reload, Reloads};
 pub use crate::tenancy::shard_hosts::ShardHosts;
 pub use crate::tenancy::virtual_workspaces::{VirtualWorkspace, VirtualWorkspaceError, VirtualWorkspaces};
-pub use crate::tenancy::workspace_cache::{Claims, WorkspaceLookups};
+pub use crate::tenancy::workspace_cache::{Claims, WorkspaceLookups, long_freshness};
 pub use crate::tenancy::workspace_paths::{BoundWorkspaces, WorkspaceLookup};
 pub use crate::watch::channel::{latest, send_if_new};
 pub use crate::watch::metadata::{Metadata, MetadataEvent, MetadataForm, OwnerReference};

@@ -209,7 +209,7 @@ impl World {
     }
 
     /// Returns true if this feature is enabled.
-    pub(crate) fn has(&self, feature: Feature) -> bool {
+    pub fn has(&self, feature: Feature) -> bool {
         self.terms.enables.contains(&feature)
     }
 

@@ -5,150 +5,100 @@ use std::time::Duration;
 
 use depguard_core::model::GroupResource;
 use depguard_core::{ControlPlane, Group, LogicalCluster};
-use depguard_kcp::{ApiError, Connection, Endpoint};
-use futures::{StreamExt, stream};
+use depguard_kcp::{ApiError, Connection, Endpoint, long_freshness};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
+use crate::runtime::answers::{Answers, Holds};
 use crate::runtime::apply;
 
-/// Time for which an answer holds.
-const FRESH: Duration = Duration::from_secs(30);
-/// Time for which an answer holds if it lacks a kind, or is a failure.
-pub(super) const LACKING: Duration = Duration::from_secs(4);
-/// Time for which an answer is believed while later requests fail.
-const BELIEVED: Duration = Duration::from_secs(60);
-/// Maximum number of requests at once.
+/// Time for which an answer holds at first. That a kind comes from another APIExport is seen late where that has never
+/// changed, but not while there are objects of the kind to lock: they go with their binding, and a lock on one keeps
+/// both.
+const FRESH: Duration = Duration::from_secs(60);
+/// Times for which an answer holds that lacks a kind.
+const LACKING: Holds = Holds { first: Duration::from_secs(4), last: Duration::from_secs(30) };
+/// Maximum number of workspaces that are asked at once.
 const MAX_CONCURRENT_READS: usize = 8;
-/// Time limit of one refresh. The next refresh asks for the rest.
-const PATIENCE: Duration = Duration::from_secs(15);
 /// Maximum number of versions of a group that are asked about.
 const MAX_VERSIONS: usize = 32;
 
 type Cluster = Option<LogicalCluster>;
 
+/// Kind that a lock names, with the name of a subresource if the lock names one.
+pub(super) type NamedKind = (GroupResource, Option<String>);
+
+/// Kinds that locks name, by the logical cluster of the locks.
+pub(super) type NamedKinds = BTreeMap<Cluster, BTreeSet<NamedKind>>;
+
 /// Answers of the API servers.
 #[derive(Debug, Default)]
-pub(super) struct Kinds {
-    /// Resources in any version, subresources among them, by logical cluster and group.
-    served: BTreeMap<(Cluster, Group), Known<BTreeSet<String>>>,
-    /// Bound kinds by logical cluster, each with the logical cluster of its APIExport.
-    bound: BTreeMap<LogicalCluster, Known<BTreeMap<GroupResource, LogicalCluster>>>,
-}
+pub(super) struct Kinds(Answers<Cluster, Found>);
 
-#[derive(Debug)]
-struct Known<T> {
-    found: Result<T, String>,
-    /// Time at which `found` was answered.
-    at: Instant,
-    /// Time of a later request that failed.
-    failed: Option<Instant>,
+/// Answer of one API server about the named kinds.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    /// True for each kind, or its subresource, that is served in any version.
+    served: BTreeMap<NamedKind, bool>,
+    /// Logical cluster of the APIExport of each of the kinds that is bound.
+    exporters: BTreeMap<GroupResource, LogicalCluster>,
 }
 
 impl Kinds {
     /// Asks for the answers about `named` that are due, and forgets all others. A failure leaves an earlier answer in
     /// place for a minute.
-    pub(super) async fn refresh(
-        &mut self,
-        connection: &Connection,
-        control_plane: ControlPlane,
-        named: &BTreeSet<(Cluster, GroupResource)>,
-    ) {
-        let now = Instant::now();
-        let groups: BTreeSet<_> = named.iter().map(|(cluster, kind)| (cluster.clone(), kind.group.clone())).collect();
-        self.served.retain(|key, _| groups.contains(key));
-        let lacks = |(cluster, group): &(Cluster, Group), found: &BTreeSet<String>| {
-            let mut kinds = named.iter().filter(|(at, kind)| at == cluster && kind.group == *group);
-            kinds.any(|(_, kind)| !found.contains(kind.resource.as_str()))
+    pub(super) async fn refresh(&mut self, connection: &Connection, control_plane: ControlPlane, named: &NamedKinds) {
+        let ask = |cluster: Cluster, named| async move {
+            let endpoint = at(connection, cluster.as_ref());
+            find(&endpoint, control_plane, named).await.map_err(|error| error.to_string())
         };
-        let due = groups.into_iter().filter(|key| {
-            let known = self.served.get(key);
-            !known.is_some_and(|known| known.is_fresh(now, |found| lacks(key, found)))
-        });
-        let asked = due.collect::<Vec<_>>().into_iter().map(|key| async move {
-            let found = served(&at(connection, key.0.as_ref()), &key.1).await;
-            (key, found)
-        });
-        let asked: Vec<_> = asked.collect();
-        let mut asked =
-            Box::pin(stream::iter(asked).buffer_unordered(MAX_CONCURRENT_READS).take_until(sleep(PATIENCE)));
-        while let Some((key, found)) = asked.next().await {
-            note(&mut self.served, key, found, Instant::now());
-        }
-        drop(asked);
-        if control_plane == ControlPlane::Kubernetes {
-            return;
-        }
-        let clusters: BTreeSet<_> = named.iter().filter_map(|(cluster, _)| cluster.clone()).collect();
-        self.bound.retain(|cluster, _| clusters.contains(cluster));
-        let due =
-            clusters.into_iter().filter(|key| !self.bound.get(key).is_some_and(|known| known.is_fresh(now, |_| false)));
-        let asked = due.collect::<Vec<_>>().into_iter().map(|key| async move {
-            let found = bound(&at(connection, Some(&key))).await;
-            (key, found)
-        });
-        let asked: Vec<_> = asked.collect();
-        let mut asked =
-            Box::pin(stream::iter(asked).buffer_unordered(MAX_CONCURRENT_READS).take_until(sleep(PATIENCE)));
-        while let Some((key, found)) = asked.next().await {
-            note(&mut self.bound, key, found, Instant::now());
-        }
+        self.0.refresh(named, MAX_CONCURRENT_READS, holds, ask).await;
+    }
+
+    /// Returns the time at which an answer that lacks a kind, or a failure, is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.0.next_due(FRESH)
     }
 
     /// Returns true if a kind is served, or its subresource if one is named.
     pub(super) fn serves(&self, cluster: &Cluster, kind: &GroupResource, of: Option<&str>) -> Result<bool, &str> {
-        let name = match of {
-            Some(of) => format!("{}/{of}", kind.resource),
-            None => kind.resource.to_string(),
-        };
-        match self.served.get(&(cluster.clone(), kind.group.clone())) {
-            Some(known) => known.found.as_ref().map(|found| found.contains(&name)).map_err(String::as_str),
-            None => Err("the API server has not been asked yet"),
-        }
+        let found = self.0.get(cluster).unwrap_or(Err(NOT_ASKED))?;
+        found.served.get(&(kind.clone(), of.map(str::to_owned))).copied().ok_or(NOT_ASKED)
     }
 
     /// Returns the logical cluster in which the webhooks of a kind are looked up: that of its APIExport, or its own.
     pub(super) fn place(&self, cluster: &LogicalCluster, kind: &GroupResource) -> Result<LogicalCluster, &str> {
-        match self.bound.get(cluster) {
-            Some(known) => {
-                let of = known.found.as_ref().map(|found| found.get(kind).unwrap_or(cluster).clone());
-                of.map_err(String::as_str)
-            }
-            None => Err("the APIBindings of the workspace have not been listed yet"),
+        let found = self.0.get(&Some(cluster.clone())).unwrap_or(Err(NOT_ASKED))?;
+        if !found.served.keys().any(|(named, _)| named == kind) {
+            return Err(NOT_ASKED);
         }
+        Ok(found.exporters.get(kind).unwrap_or(cluster).clone())
     }
 }
+
+const NOT_ASKED: &str = "the API server has not been asked yet";
 
 #[cfg(test)]
 impl Kinds {
-    /// Returns the answers for one workspace that has bound these kinds, each from the APIExport of a logical cluster.
-    pub(super) fn new(cluster: &str, bound: &[(&str, &str)]) -> Self {
+    /// Returns the answer of one workspace about these kinds, each with the logical cluster of its APIExport; `None`: of no
+    /// APIExport.
+    pub(super) fn new(cluster: &str, kinds: &[(&str, Option<&str>)]) -> Self {
         use crate::testing::{cluster as logical, kind};
-        let bound = bound.iter().map(|(of, exporter)| (kind(of), logical(exporter)));
-        let known = Known { found: Ok(bound.collect()), at: Instant::now(), failed: None };
-        Self { bound: BTreeMap::from([(logical(cluster), known)]), ..Self::default() }
+        let served = kinds.iter().map(|(of, _)| ((kind(of), None), true)).collect();
+        let exporters = kinds.iter().filter_map(|(of, exporter)| Some((kind(of), logical((*exporter)?)))).collect();
+        Self(Answers::of(Some(logical(cluster)), Found { served, exporters }))
     }
 }
 
-impl<T> Known<T> {
-    fn is_fresh(&self, now: Instant, lacks: impl Fn(&T) -> bool) -> bool {
-        let (since, holds) = match (&self.found, self.failed) {
-            (_, Some(failed)) => (failed, LACKING),
-            (Ok(found), None) if !lacks(found) => (self.at, FRESH),
-            _ => (self.at, LACKING),
-        };
-        now.saturating_duration_since(since) < holds
+/// Returns the time for which an answer holds: none at all if somebody names another kind since.
+fn holds(cluster: &Cluster, named: &BTreeSet<NamedKind>, found: &Found) -> Holds {
+    if named.iter().any(|named| !found.served.contains_key(named)) {
+        return Holds::always(Duration::ZERO);
     }
-}
-
-/// Stores an answer. A failure replaces an earlier answer once that is too old to be believed.
-fn note<K: Ord, T>(known: &mut BTreeMap<K, Known<T>>, key: K, found: Result<T, ApiError>, now: Instant) {
-    let found = found.map_err(|error| error.to_string());
-    let is_believed = |before: &Known<T>| before.found.is_ok() && now.saturating_duration_since(before.at) < BELIEVED;
-    match known.get_mut(&key) {
-        Some(before) if found.is_err() && is_believed(before) => before.failed = Some(now),
-        _ => drop(known.insert(key, Known { found, at: now, failed: None })),
+    if found.served.values().any(|served| !served) {
+        return LACKING;
     }
+    Holds { first: FRESH, last: long_freshness(cluster) }
 }
 
 fn at(connection: &Connection, cluster: Option<&LogicalCluster>) -> Endpoint {
@@ -156,6 +106,33 @@ fn at(connection: &Connection, cluster: Option<&LogicalCluster>) -> Endpoint {
         Some(cluster) => connection.cluster(cluster).within(apply::REQUEST),
         None => apply::own_endpoint(connection),
     }
+}
+
+/// Finds out which of the kinds are served, and which APIExport each comes from. In kcp a kind that is bound is served, and
+/// only for its subresources and for other kinds the API server is asked.
+async fn find(endpoint: &Endpoint, control_plane: ControlPlane, named: BTreeSet<NamedKind>) -> Result<Found, ApiError> {
+    let is_kcp = control_plane == ControlPlane::Kcp;
+    let mut exporters = if is_kcp { exporters(endpoint).await? } else { BTreeMap::new() };
+    let is_known = |(kind, of): &NamedKind| of.is_none() && exporters.contains_key(kind);
+    let asked: BTreeSet<_> =
+        named.iter().filter(|named| !is_known(named)).map(|(kind, _)| kind.group.clone()).collect();
+    let mut resources = BTreeMap::new();
+    for group in &asked {
+        resources.insert(group, served(endpoint, group).await?);
+    }
+    if is_kcp && !asked.is_empty() {
+        // What was bound meanwhile is served, too, and by its APIExport.
+        exporters = self::exporters(endpoint).await?;
+    }
+    let found = named.into_iter().map(|(kind, of)| {
+        let name = of.as_ref().map_or_else(|| kind.resource.to_string(), |of| format!("{}/{of}", kind.resource));
+        let served = resources.get(&kind.group).is_some_and(|found| found.contains(&name));
+        let served = served || (of.is_none() && exporters.contains_key(&kind));
+        ((kind, of), served)
+    });
+    let served: BTreeMap<_, _> = found.collect();
+    exporters.retain(|kind, _| served.keys().any(|(named, _)| named == kind));
+    Ok(Found { served, exporters })
 }
 
 /// Returns the resources of a group in any version.
@@ -184,7 +161,7 @@ async fn served(endpoint: &Endpoint, group: &Group) -> Result<BTreeSet<String>, 
 }
 
 /// Returns the kinds that a workspace has bound, each with the logical cluster of its APIExport.
-async fn bound(endpoint: &Endpoint) -> Result<BTreeMap<GroupResource, LogicalCluster>, ApiError> {
+async fn exporters(endpoint: &Endpoint) -> Result<BTreeMap<GroupResource, LogicalCluster>, ApiError> {
     let bindings = endpoint.list_json("/apis/apis.kcp.io/v1alpha2/apibindings").await?;
     let mut bound = BTreeMap::new();
     for binding in &bindings.items {
@@ -205,23 +182,31 @@ async fn bound(endpoint: &Endpoint) -> Result<BTreeMap<GroupResource, LogicalClu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{cluster, kind};
 
     #[test]
-    fn an_answer_is_believed_for_a_minute_while_requests_fail() {
-        let begun = Instant::now();
-        let after = |seconds| begun + Duration::from_secs(seconds);
-        let failure = || ApiError::Unusable { request: "GET /apis".to_owned(), why: "was cut".to_owned() };
-        let mut known: BTreeMap<&str, Known<u32>> = BTreeMap::new();
-        note(&mut known, "a", Ok(1), begun);
-        assert!(known["a"].is_fresh(after(29), |_| false) && !known["a"].is_fresh(after(30), |_| false));
+    fn an_answer_that_lacks_a_kind_is_asked_for_again_soon() {
+        let named = |names: &[&str]| names.iter().map(|of| (kind(of), None)).collect::<BTreeSet<NamedKind>>();
+        let found = |served: &[(&str, bool)]| Found {
+            served: served.iter().map(|(of, served)| ((kind(of), None), *served)).collect(),
+            exporters: BTreeMap::new(),
+        };
+        let place = Some(cluster("c1"));
+        let of = |names: &[&str], served: &[(&str, bool)]| {
+            let Holds { first, last } = holds(&place, &named(names), &found(served));
+            (first, last)
+        };
+        assert_eq!(of(&["as.x"], &[("as.x", true)]), (FRESH, long_freshness(&place)));
+        assert_eq!(of(&["as.x"], &[("as.x", false)]), (LACKING.first, LACKING.last));
+        assert_eq!(of(&["as.x", "bs.x"], &[("as.x", true)]), (Duration::ZERO, Duration::ZERO), "another kind is named");
+    }
 
-        note(&mut known, "a", Err(failure()), after(30));
-        assert_eq!(known["a"].found, Ok(1));
-        assert!(known["a"].is_fresh(after(33), |_| false), "nobody asks again at once");
-        assert!(!known["a"].is_fresh(after(34), |_| false), "a failure does not make the earlier answer fresh");
-        note(&mut known, "a", Err(failure()), after(60));
-        assert!(known["a"].found.is_err(), "it is too old to be believed");
-        note(&mut known, "a", Ok(2), after(64));
-        assert!(known["a"].found == Ok(2) && known["a"].is_fresh(after(93), |_| false));
+    #[test]
+    fn where_a_kind_is_from_is_known_only_of_kinds_that_were_asked_about() {
+        let kinds = Kinds::new("c1", &[("as.x", None), ("bs.x", Some("e1"))]);
+        let place = |of: &str, kind: &str| kinds.place(&cluster(of), &crate::testing::kind(kind));
+        assert_eq!(place("c1", "as.x"), Ok(cluster("c1")));
+        assert_eq!(place("c1", "bs.x"), Ok(cluster("e1")));
+        assert_eq!((place("c1", "cs.x"), place("c2", "as.x")), (Err(NOT_ASKED), Err(NOT_ASKED)));
     }
 }

@@ -7,7 +7,7 @@ use depguard_core::model::{GroupResource, Namespace};
 use depguard_core::{ControlPlane, LogicalCluster};
 use serde_json::Value;
 
-use crate::locks::lock_kinds::Kinds;
+use crate::locks::lock_kinds::{Kinds, NamedKinds};
 use crate::locks::webhooks::ReviewedResources;
 use crate::model::install_place::InstallPlace;
 use crate::model::vital_kind::VitalKind;
@@ -87,16 +87,16 @@ impl PlanInput<'_> {
     }
 }
 
-/// Returns the kinds that locks name, each with the logical cluster of its lock: the API servers are asked about these.
-pub(super) fn named(
-    locks: &[LockSnapshot<'_>],
-    own_namespace: Option<&str>,
-) -> BTreeSet<(Option<LogicalCluster>, GroupResource)> {
-    let of = |seen: &LockSnapshot<'_>| {
-        let kinds = targets(seen, own_namespace).map(|target| (seen.key.cluster.clone(), target.kind.clone()));
-        kinds.collect::<Vec<_>>()
-    };
-    locks.iter().flat_map(of).collect()
+/// Returns the kinds that locks name: the API servers are asked about these.
+pub(super) fn named(locks: &[LockSnapshot<'_>], own_namespace: Option<&str>) -> NamedKinds {
+    let mut named = NamedKinds::new();
+    for seen in locks {
+        for target in targets(seen, own_namespace) {
+            let kind = (target.kind.clone(), target.subresource.as_deref().map(str::to_owned));
+            named.entry(seen.key.cluster.clone()).or_default().insert(kind);
+        }
+    }
+    named
 }
 
 /// Returns the targets of a lock that are not in depguard's own namespace.
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_bound_kind_is_told_of_where_its_export_is_and_a_local_one_where_the_lock_is() {
-        let kinds = Kinds::new("c1", &[("bs.example.com", "e1")]);
+        let kinds = Kinds::new("c1", &[("as.example.com", None), ("bs.example.com", Some("e1"))]);
         let [local, bound, scale] = ["as", "bs", "bs/scale"].map(|resource| lock("default", resource, &json!({})));
         let all = [&local, &bound, &scale].map(|object| seen(Some("c1"), object)).into();
         let plan = planned(ControlPlane::Kcp, &kinds, all);

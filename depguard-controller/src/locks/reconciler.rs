@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::locks::export_access::{Access, PlaceAccess};
-use crate::locks::lock_kinds::{Kinds, LACKING};
+use crate::locks::lock_kinds::Kinds;
 use crate::locks::namespace_retention::NamespaceRetention;
 use crate::locks::plan::{Plan, PlanInput, named, plan};
 use crate::locks::status::{self, RoundOutcomes};
@@ -23,6 +23,7 @@ use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
 use crate::model::names::{COMPAT_LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
 use crate::model::vital_kind::VitalKind;
+use crate::model::webhook_configuration::{self, Step};
 use crate::runtime::apply::{self, endpoint, own_endpoint};
 use crate::runtime::client_config::Clients;
 use crate::runtime::deference::Deference;
@@ -79,13 +80,13 @@ impl LockRounds {
         if !self.features.compat_lock_kinds.is_empty() {
             let client = clients.beside(&None, webhooks::COMPAT_PATH);
             let desired = webhooks::of_compat_locks(&self.features.compat_lock_kinds, &client, own);
-            let outcome = self
-                .install(COMPAT_LOCKS_CONFIGURATION, &None, Ok(own_endpoint(&self.context.connection)), Some(&desired))
-                .await;
+            let known = snapshot::configurations([state, rules], COMPAT_LOCKS_CONFIGURATION).remove(&None);
+            let own = Ok(own_endpoint(&self.context.connection));
+            let outcome = self.install(COMPAT_LOCKS_CONFIGURATION, &None, own, known.as_ref(), Some(&desired)).await;
             ended.failed |= outcome != Outcome::Installed;
         }
         if self.features.locks {
-            ended.failed |= !self.install_lock_kinds(clients).await;
+            ended.failed |= !self.install_lock_kinds(state, clients).await;
             self.locks(state, rules, clients, &mut ended).await;
         }
         ended
@@ -121,10 +122,7 @@ impl LockRounds {
         ended.failed |= !found.tables.is_empty() || found.outcomes.values().any(|done| *done != Outcome::Installed);
         let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         ended.failed |= !report(&self.context.connection, &input, &found, &now).await;
-        let lacks = |(cluster, kind): &(_, _)| kinds.serves(cluster, kind, None) != Ok(true);
-        if plan.is_partial || named.iter().any(lacks) {
-            ended.again = Some(LACKING);
-        }
+        ended.again = kinds.next_due().map(|due| due.saturating_duration_since(Instant::now()));
         let missing = self.memory.keeping.clean(&self.context.connection, &input, &stored).await;
         for after in missing.into_iter().chain(leaves) {
             ended.again = Some(ended.again.map_or(after, |again| again.min(after)));
@@ -134,7 +132,7 @@ impl LockRounds {
 
     /// Installs the configuration about locks themselves: in kcp where their APIExport is, since bound kinds are
     /// reviewed there.
-    async fn install_lock_kinds(&mut self, clients: &Clients) -> bool {
+    async fn install_lock_kinds(&mut self, state: &Snapshot, clients: &Clients) -> bool {
         let own = match self.own_workspace(clients).await {
             Ok(own) => own,
             Err(why) => {
@@ -145,7 +143,10 @@ impl LockRounds {
         let client = clients.beside(&own, webhooks::PATH);
         let desired = webhooks::of_lock_kinds(&client, clients.own_namespace.as_deref());
         let endpoint = Ok(own_endpoint(&self.context.connection));
-        self.install(LOCK_KINDS_CONFIGURATION, &own, endpoint, Some(&desired)).await == Outcome::Installed
+        // In kcp nobody watches depguard's own workspace, so there this configuration is read each time.
+        let known = snapshot::configurations([state, state], LOCK_KINDS_CONFIGURATION).remove(&None);
+        let outcome = self.install(LOCK_KINDS_CONFIGURATION, &own, endpoint, known.as_ref(), Some(&desired)).await;
+        outcome == Outcome::Installed
     }
 
     /// Returns the logical cluster of depguard's own workspace if paths are signed for it; `None` if they are not.
@@ -177,10 +178,10 @@ impl LockRounds {
         found: &mut RoundOutcomes,
     ) {
         let access = Access::read(self.context.control_plane, self.context.export_name.as_str(), state, rules);
-        let mut there = snapshot::places(state, LOCKS_CONFIGURATION);
-        there.extend(snapshot::places(rules, LOCKS_CONFIGURATION));
-        let places: BTreeSet<InstallPlace> = plan.places.keys().chain(&there).cloned().collect();
+        let there = snapshot::configurations([state, rules], LOCKS_CONFIGURATION);
+        let places: BTreeSet<InstallPlace> = plan.places.keys().chain(there.keys()).cloned().collect();
         for place in places {
+            let known = there.get(&place);
             let guarded = plan.places.get(&place);
             let outcome = match access.to(&self.context.connection, &place) {
                 PlaceAccess::Unbound => {
@@ -189,14 +190,16 @@ impl LockRounds {
                 }
                 PlaceAccess::NotAccepted => Outcome::ClaimNotAccepted,
                 PlaceAccess::Unbinding(endpoint) => {
-                    self.install(LOCKS_CONFIGURATION, &place, endpoint, None).await;
+                    self.install(LOCKS_CONFIGURATION, &place, endpoint, known, None).await;
                     Outcome::Pending("the APIBinding there is being deleted".to_owned())
                 }
                 PlaceAccess::Open(endpoint) => {
                     // Some lock that can't be placed now may ask for this configuration.
-                    let may_lack = plan.is_partial && there.contains(&place);
+                    let may_lack = plan.is_partial && known.is_some();
                     match desired(endpoint.as_ref(), &place, guarded, clients, may_lack).await {
-                        Ok(desired) => self.install(LOCKS_CONFIGURATION, &place, endpoint, desired.as_ref()).await,
+                        Ok(desired) => {
+                            self.install(LOCKS_CONFIGURATION, &place, endpoint, known, desired.as_ref()).await
+                        }
                         Err(why) => Outcome::Failed(why),
                     }
                 }
@@ -209,17 +212,21 @@ impl LockRounds {
         }
     }
 
-    /// Makes the configuration of this name as desired, or removes ours if none is desired.
+    /// Makes the configuration of this name as desired, or removes ours if none is desired. Nothing is read if the `known`
+    /// one, which is watched, is as desired.
     async fn install(
         &mut self,
         name: &'static str,
         place: &InstallPlace,
         endpoint: Result<Endpoint, String>,
+        known: Option<&Value>,
         desired: Option<&Value>,
     ) -> Outcome {
         let key = (name, place.clone());
         let overruled = self.memory.deference.is_over(&key, Instant::now());
+        let is_done = known.is_some() && webhook_configuration::step(known, desired) == Step::Nothing;
         let done = match endpoint {
+            Ok(_) if is_done => apply::ApplyResult::from_outcome(Outcome::Installed),
             Ok(endpoint) => apply::install(&endpoint, name, desired, overruled).await,
             Err(why) => apply::ApplyResult::from_outcome(Outcome::Failed(why)),
         };

@@ -1,10 +1,11 @@
 //! Locks and their tables, read from the snapshot of the watched objects.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use depguard_core::locks::{Lock, LockKind, LockTable, TABLE_KIND, TABLE_PLURAL};
 use depguard_core::{ControlPlane, LogicalCluster, api};
 use depguard_kcp::{Features, Snapshot, Watched};
+use serde_json::Value;
 
 use crate::locks::plan::{LockKey, LockSnapshot};
 use crate::model::install_place::InstallPlace;
@@ -70,8 +71,9 @@ pub(super) fn tables(state: &Snapshot) -> Vec<SeenTable<'_>> {
     tables.collect()
 }
 
-/// Returns the places in which there is a configuration of this name.
-pub(super) fn places(state: &Snapshot, name: &str) -> BTreeSet<InstallPlace> {
-    let all = state.resources().iter().filter(|resource| resource.watched.names == Some(name));
-    all.flat_map(|resource| resource.objects.keys()).map(|(cluster, _)| cluster.clone()).collect()
+/// Returns the watched configurations of this name, by place.
+pub(super) fn configurations(states: [&Snapshot; 2], name: &str) -> BTreeMap<InstallPlace, Value> {
+    let all = states.into_iter().flat_map(Snapshot::resources).filter(|resource| resource.watched.names == Some(name));
+    let all = all.flat_map(|resource| &resource.objects);
+    all.map(|((cluster, _), found)| (cluster.clone(), found.text.read())).collect()
 }

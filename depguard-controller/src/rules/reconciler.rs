@@ -102,7 +102,7 @@ impl Reconciler {
         let outcomes = self.install_configurations(&input, &plan, &origins, prepared).await;
         let needed = plan.rules.iter().flat_map(|rule| named_kinds::kind_keys(&input, rule));
         let needed = needed.map(|key| (key.clone(), self.endpoint_of_place(&key.place, &origins))).collect();
-        let kinds = self.kinds.refresh(needed).await;
+        let kinds = self.kinds.refresh(&needed).await;
         let jobs = self.jobs(&input, &plan, &outcomes, &origins);
         let (probe_results, outstanding) = self.probe_handle.probe(jobs).await;
         let interlock = self.interlock.as_mut().map(InterlockView::now);

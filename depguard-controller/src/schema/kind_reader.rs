@@ -1,19 +1,19 @@
 //! Reader of kinds, at the API server that serves them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::GroupVersionResource;
-use depguard_kcp::Endpoint;
-use futures::{StreamExt, stream};
+use depguard_kcp::{Endpoint, long_freshness};
 use tokio::time::Instant;
 
 use crate::model::install_place::InstallPlace;
+use crate::runtime::answers::{Answers, Holds};
 use crate::schema::kind_facts::{KindFacts, KindState};
 
 /// Kind, with the place where it can be read.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KindKey {
     pub(crate) place: InstallPlace,
     /// Name of its APIResourceSchema; `None` for a kind of the cluster itself.
@@ -28,104 +28,52 @@ pub(crate) type Kinds = BTreeMap<KindKey, KindState>;
 
 /// Maximum number of kinds that are read at once: a published schema can take some megabytes.
 const MAX_CONCURRENT_READS: usize = 2;
-/// Time limit for reading kinds in one round. The next round reads the rest.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Time for which an earlier result is believed while reads of the kind fail.
-const BELIEVED: Duration = Duration::from_secs(60);
-/// Pause after a failed read of a kind whose earlier result is still believed.
-const RETRY: Duration = Duration::from_secs(10);
-
 /// Results of reading kinds, kept for a while.
 pub(crate) struct KindCache {
-    known: BTreeMap<KindKey, Known>,
+    answers: Answers<KindKey, KindState>,
     fresh: Duration,
 }
 
-struct Known {
-    seen: KindState,
-    /// Time at which `seen` was read.
-    at: Instant,
-    /// Reads that failed since then.
-    failing: Option<Failing>,
-}
-
-#[derive(Clone, Copy)]
-struct Failing {
-    /// Time of the first failed read.
-    since: Instant,
-    /// Time of the last failed read.
-    last: Instant,
-}
-
 impl KindCache {
-    /// Makes an empty cache. A kind is read again each time that `fresh` has passed.
+    /// Makes an empty cache. A kind is read again each time that `fresh` has passed, and only after 20 to 30 minutes if it
+    /// was read from an APIResourceSchema: kcp lets nobody change a schema's spec.
     pub(crate) fn new(fresh: Duration) -> Self {
-        Self { known: BTreeMap::new(), fresh }
+        Self { answers: Answers::default(), fresh }
     }
 
     /// Reads the kinds that are due, each where it is served, and forgets the kinds that are not needed any more. While
     /// reads of a kind fail, its earlier result stays for a minute.
-    pub(crate) async fn refresh(&mut self, mut needed: BTreeMap<KindKey, Result<Endpoint, String>>) -> Kinds {
-        let now = Instant::now();
-        self.known.retain(|key, _| needed.contains_key(key));
-        needed.retain(|key, _| self.known.get(key).is_none_or(|known| known.is_due(self.fresh, now)));
-        let mut left: BTreeSet<_> = needed.keys().cloned().collect();
-        let mut due: Vec<_> = needed.into_iter().collect();
-        // If the time does not suffice for all kinds, the next round begins with the others.
-        due.sort_by_key(|(key, _)| self.known.get(key).map(Known::tried));
-        let reads = stream::iter(due).map(|(key, endpoint)| async move {
-            let seen = match (endpoint, &key.schema) {
-                (Err(why), _) => KindState::Unknown(why),
-                (Ok(endpoint), schema) => read_kind(&endpoint, &key.gvr, schema.as_deref(), key.with_schema).await,
-            };
-            (key, seen)
+    pub(crate) async fn refresh(&mut self, needed: &BTreeMap<KindKey, Result<Endpoint, String>>) -> Kinds {
+        let fresh = self.fresh;
+        let holds = |key: &KindKey, _: &_, seen: &KindState| holds(key, seen, fresh);
+        let ask = async |key: KindKey, endpoint: Result<Endpoint, String>| match read_kind(
+            &endpoint?,
+            &key.gvr,
+            key.schema.as_deref(),
+            key.with_schema,
+        )
+        .await
+        {
+            KindState::Unknown(why) => Err(why),
+            seen => Ok(seen),
+        };
+        self.answers.refresh(needed, MAX_CONCURRENT_READS, holds, ask).await;
+        let seen = self.answers.iter().map(|(key, seen)| {
+            let seen = seen.map_or_else(|why| KindState::Unknown(why.to_owned()), KindState::clone);
+            (key.clone(), seen)
         });
-        let mut reads = Box::pin(reads.buffer_unordered(MAX_CONCURRENT_READS).take_until(tokio::time::sleep(PATIENCE)));
-        while let Some((key, seen)) = reads.next().await {
-            left.remove(&key);
-            self.note(key, seen, Instant::now());
-        }
-        left.retain(|key| self.known.contains_key(key));
-        for key in left {
-            self.note(key, KindState::Unknown("reading it took too long".to_owned()), Instant::now());
-        }
-        self.known.iter().map(|(key, known)| (key.clone(), known.seen.clone())).collect()
+        seen.collect()
     }
 
-    /// Returns the time at which a failed read is to be tried again while the earlier result is believed.
+    /// Returns the time at which a failed read is to be tried again.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
-        self.known.values().filter_map(|known| Some(known.failing?.last + RETRY)).min()
-    }
-
-    /// Stores a result. A failure replaces an earlier result once that is not believed any more.
-    fn note(&mut self, key: KindKey, seen: KindState, now: Instant) {
-        let has_failed = matches!(seen, KindState::Unknown(_));
-        match self.known.get_mut(&key) {
-            Some(before) if has_failed && before.is_believed(now) => {
-                let since = before.failing.map_or(now, |failing| failing.since);
-                before.failing = Some(Failing { since, last: now });
-            }
-            _ => drop(self.known.insert(key, Known { seen, at: now, failing: None })),
-        }
+        self.answers.next_due(self.fresh)
     }
 }
 
-impl Known {
-    fn is_due(&self, fresh: Duration, now: Instant) -> bool {
-        let pause = if self.failing.is_some() { RETRY } else { fresh };
-        now.saturating_duration_since(self.tried()) >= pause
-    }
-
-    fn is_believed(&self, now: Instant) -> bool {
-        !matches!(self.seen, KindState::Unknown(_))
-            && self.failing.is_none_or(|failing| now.saturating_duration_since(failing.since) < BELIEVED)
-    }
-
-    /// Returns the time of the last read.
-    fn tried(&self) -> Instant {
-        self.failing.map_or(self.at, |failing| failing.last)
-    }
+fn holds(key: &KindKey, seen: &KindState, fresh: Duration) -> Holds {
+    let is_fixed = key.schema.is_some() && matches!(seen, KindState::Facts(_));
+    Holds::always(if is_fixed { long_freshness(key) } else { fresh })
 }
 
 /// Reads a kind: from the APIResourceSchema of this name, or else from the API server that serves the kind. Without
@@ -204,37 +152,25 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use depguard_core::Group;
     use depguard_core::model::{Resource, Version};
+    use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn a_result_is_believed_for_a_minute_while_reads_fail() {
-        let (version, resource) = (Version::parse("v1").unwrap(), Resource::parse("pods").unwrap());
-        let gvr = GroupVersionResource { group: Group::CORE, version, resource };
-        let key = KindKey { place: None, schema: None, gvr, with_schema: false };
-        let begun = Instant::now();
-        let after = |seconds| begun + Duration::from_secs(seconds);
-        let failure = || KindState::Unknown("500".to_owned());
-        let mut kinds = KindCache::new(Duration::from_secs(100));
-        let is_due = |kinds: &KindCache, seconds| kinds.known[&key].is_due(kinds.fresh, after(seconds));
-        kinds.note(key.clone(), KindState::NotServed, begun);
-        assert!(!is_due(&kinds, 99) && is_due(&kinds, 100));
-        assert_eq!(kinds.next_retry(), None);
-
-        kinds.note(key.clone(), failure(), after(100));
-        assert_eq!(kinds.known[&key].seen, KindState::NotServed);
-        assert!(!is_due(&kinds, 109) && is_due(&kinds, 110));
-        assert_eq!(kinds.next_retry(), Some(after(110)));
-        kinds.note(key.clone(), failure(), after(159));
-        assert_eq!(kinds.known[&key].seen, KindState::NotServed);
-
-        kinds.note(key.clone(), failure(), after(160));
-        assert_eq!(kinds.known[&key].seen, failure(), "it is too old to be believed");
-        assert_eq!(kinds.next_retry(), None);
-        assert!(!is_due(&kinds, 259) && is_due(&kinds, 260));
-        kinds.note(key.clone(), KindState::NotServed, after(260));
-        kinds.note(key.clone(), failure(), after(360));
-        assert_eq!(kinds.known[&key].seen, KindState::NotServed, "a success begins a new minute");
+    fn only_a_schema_that_was_found_is_kept_for_long() {
+        let (version, resource) = (Version::parse("v1").unwrap(), Resource::parse("vpcs").unwrap());
+        let gvr = GroupVersionResource { group: Group::parse("network.example.com").unwrap(), version, resource };
+        let key = KindKey { place: None, schema: Some("v1.vpcs".to_owned()), gvr, with_schema: true };
+        let minute = Duration::from_secs(60);
+        let of = |seen: &KindState| holds(&key, seen, minute).last;
+        let definition = json!({"spec": {"group": "network.example.com", "scope": "Cluster", "names": {"kind": "VPC"},
+            "versions": [{"name": "v1", "served": true, "schema": {}}]}});
+        let facts = Arc::new(KindFacts::from_definition(&definition, "v1").unwrap());
+        assert_eq!(of(&KindState::Facts(facts.clone())), long_freshness(&key));
+        assert_eq!(of(&KindState::NotServed), minute);
+        // What a cluster serves itself, its owner may change.
+        let own = KindKey { schema: None, ..key.clone() };
+        assert_eq!(holds(&own, &KindState::Facts(facts), minute).last, minute);
     }
 
     #[test]

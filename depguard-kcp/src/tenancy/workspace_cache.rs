@@ -1,6 +1,7 @@
 //! Cache of workspace look-ups, which show if a logical cluster really has the path that it claims.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use depguard_core::applicability::PathLookups;
@@ -16,10 +17,18 @@ pub type Claims = BTreeMap<WorkspacePath, BTreeSet<LogicalCluster>>;
 
 /// Maximum of look-ups at a time.
 const MAX_CONCURRENT_LOOKUPS: usize = 8;
-/// Maximum age of an answer that could not be renewed.
-const MAX_AGE: Duration = WorkspaceLookups::FRESH.saturating_mul(2);
+/// Phase of a workspace that is neither being made nor being deleted.
+const READY: &str = "Ready";
 /// Time limit of one refresh. The next refresh looks up the remaining paths.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Returns the time for which an answer is fresh that nobody can change under the same `key`: 20 to 30 minutes, another
+/// time for each key, so that the requests of a platform are spread.
+pub fn long_freshness(key: &impl Hash) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    Duration::from_secs(20 * 60 + hasher.finish() % (10 * 60))
+}
 
 /// Results of looking up the Workspace objects of paths.
 ///
@@ -42,16 +51,19 @@ struct Known {
 }
 
 impl WorkspaceLookups {
-    /// Time for which an answer is fresh while the claims to its path stay the same.
+    /// Time for which an answer is fresh while the claims to its path stay the same. Where two answers in a row name a
+    /// claimant, and its workspace is `Ready`, the second is fresh for 20 to 30 minutes: a workspace keeps its logical
+    /// cluster for life, and one that takes its path later must bind depguard, which changes the claims, before it
+    /// counts.
     pub const FRESH: Duration = Duration::from_secs(60);
 
-    /// Looks up each path of `claims` whose claims changed since its last look-up, or whose last look-up is older than
-    /// [`FRESH`](Self::FRESH). Forgets all other paths. Takes at most 10 s, with eight requests at a time.
+    /// Looks up each path of `claims` whose claims changed since its last look-up, or whose last look-up is not
+    /// [fresh](Self::FRESH) any more. Forgets all other paths. Takes at most 10 s, with eight requests at a time.
     ///
     /// If the future is dropped halfway, the results so far stay.
     pub async fn refresh(&mut self, connection: &Connection, claims: &Claims) {
         self.known.retain(|path, known| claims.get(path) == Some(&known.claimants));
-        let is_fresh = |path| self.known.get(path).is_some_and(|known| known.at.elapsed() < Self::FRESH);
+        let is_fresh = |path| self.known.get(path).is_some_and(|known| known.at.elapsed() < known.fresh(path));
         let due = claims.iter().filter(|(path, _)| !is_fresh(*path));
         let due: Vec<_> = due.map(|(path, claimants)| (path.clone(), claimants.clone())).collect();
         let lookups = stream::iter(due).map(|(path, claimants)| async move {
@@ -69,7 +81,7 @@ impl WorkspaceLookups {
     /// Returns the time at which the next answer is no longer fresh.
     pub fn next_due(&self) -> Option<Instant> {
         // What is overdue already was not answered in time, and waits for the next refresh.
-        let due = self.known.values().map(|known| known.at + Self::FRESH);
+        let due = self.known.iter().map(|(path, known)| known.at + known.fresh(path));
         due.filter(|due| *due > Instant::now()).min()
     }
 
@@ -80,8 +92,8 @@ impl WorkspaceLookups {
     }
 
     /// Returns the paths of `claims` whose logical cluster is confirmed: a look-up since the last change of the claims
-    /// named one of the claimants, within the last two minutes. Leaves the other paths out, as if nobody had claimed
-    /// them.
+    /// named one of the claimants, and was [fresh](Self::FRESH) within the last minute. Leaves the other paths out, as if
+    /// nobody had claimed them.
     pub fn confirmed(&self, claims: &Claims) -> Workspaces {
         let found = self.found(claims).into_iter().filter_map(|(path, cluster)| Some((path, cluster?)));
         found.filter(|(path, cluster)| claims.get(path).is_some_and(|claimants| claimants.contains(cluster))).collect()
@@ -92,7 +104,7 @@ impl WorkspaceLookups {
     /// missing for a moment takes away nobody's protection.
     pub fn found(&self, claims: &Claims) -> PathLookups {
         let found = claims.iter().filter_map(|(path, claimants)| {
-            let is_valid = |known: &&Known| known.claimants == *claimants && known.at.elapsed() < MAX_AGE;
+            let is_valid = |known: &&Known| known.claimants == *claimants && known.at.elapsed() < known.max_age(path);
             let known = self.known.get(path).filter(is_valid)?;
             let cluster = match &known.lookup {
                 WorkspaceLookup::Found { cluster, .. } => Some(cluster.clone()),
@@ -102,6 +114,22 @@ impl WorkspaceLookups {
             Some((path.clone(), cluster))
         });
         found.collect()
+    }
+}
+
+impl Known {
+    fn fresh(&self, path: &WorkspacePath) -> Duration {
+        let confirms = matches!(&self.lookup, WorkspaceLookup::Found { cluster, phase }
+            if phase == READY && self.claimants.contains(cluster));
+        if !(confirms && self.again) {
+            return WorkspaceLookups::FRESH;
+        }
+        long_freshness(path)
+    }
+
+    /// Returns the maximum age of an answer that could not be renewed.
+    fn max_age(&self, path: &WorkspacePath) -> Duration {
+        self.fresh(path) + WorkspaceLookups::FRESH
     }
 }
 
@@ -158,10 +186,36 @@ mod tests {
         let known = Known { claimants: clusters(&["c1"]), lookup: found("c1"), again: false, at: Instant::now() };
         let lookups = WorkspaceLookups { known: BTreeMap::from([(path("root:a"), known)]) };
         let claims = Claims::from([(path("root:a"), clusters(&["c1"]))]);
-        tokio::time::advance(MAX_AGE - Duration::from_secs(1)).await;
+        tokio::time::advance(WorkspaceLookups::FRESH * 2 - Duration::from_secs(1)).await;
         assert!(lookups.confirmed(&claims).cluster(&path("root:a")).is_some());
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(lookups.confirmed(&claims), Workspaces::new());
+    }
+
+    /// Covers the answers that an attacker may hope to keep: whoever lies, and whoever goes.
+    #[test]
+    fn only_a_claim_that_is_confirmed_again_is_fresh_for_long() {
+        let of = |claimants: &[&str], lookup, again| {
+            let known = Known { claimants: clusters(claimants), lookup, again, at: Instant::now() };
+            known.fresh(&path("root:a"))
+        };
+        let phase = |phase: &str| WorkspaceLookup::Found {
+            cluster: LogicalCluster::parse("c1").unwrap(),
+            phase: phase.to_owned(),
+        };
+        let long = of(&["c1", "liar"], found("c1"), true);
+        assert_eq!(long, long_freshness(&path("root:a")));
+        for (claimants, lookup, again) in [
+            (&["c1"][..], found("c1"), false),
+            (&["liar"], found("c1"), true),
+            (&[], found("c1"), true),
+            (&["c1"], phase("Initializing"), true),
+            (&["c1"], phase("Deleting"), true),
+            (&["c1"], WorkspaceLookup::NotFound, true),
+            (&["c1"], WorkspaceLookup::Unknown { why: "403".to_owned() }, true),
+        ] {
+            assert_eq!(of(claimants, lookup.clone(), again), WorkspaceLookups::FRESH, "{claimants:?} {lookup:?}");
+        }
     }
 
     #[test]

@@ -76,13 +76,18 @@ impl Drop for InForceGuard {
     }
 }
 
-/// Looks up the claims to paths, and does so again from time to time.
+/// Looks up the claims to paths, and does so again from time to time. Wakes the watcher of rules only if an answer says
+/// something new, or is too old to say anything.
 async fn look_up(connection: Connection, mut claims: watch::Receiver<Claims>, told: watch::Sender<WorkspaceLookups>) {
-    let mut lookups = WorkspaceLookups::default();
+    let (mut lookups, mut said) = (WorkspaceLookups::default(), None);
     loop {
         let newest = latest(&mut claims);
         lookups.refresh(&connection, &newest).await;
-        told.send_replace(lookups.clone());
+        let found = Some((lookups.found(&newest), newest));
+        told.send_if_modified(|told| {
+            told.clone_from(&lookups);
+            std::mem::replace(&mut said, found.clone()) != found
+        });
         if let Ok(Err(_)) = timeout(WorkspaceLookups::FRESH, claims.changed()).await {
             return;
         }
