@@ -23,6 +23,7 @@ use crate::rules::generation_change::GenerationChange;
 use crate::rules::reconciler::{Failures, Reconciler};
 use crate::rules::runner::RuleRunner;
 use crate::rules::snapshot;
+use crate::rules::status::SettledRules;
 use crate::rules::written_rule::WrittenRules;
 use crate::runtime::client_config::ClientConfigWatch;
 use crate::runtime::health::Serving;
@@ -121,6 +122,7 @@ impl Controller {
             kinds: KindCache::new(context.resync),
             failures: Failures::new(config.deference),
             written,
+            settled: SettledRules::default(),
             probe_handle,
             counts,
             interlock,

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Readiness of all registers together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RegisterReadiness {
     /// Each look at the registers since this moment found all of them open, and found the same ones.
     Open {

@@ -30,7 +30,7 @@ pub(crate) struct Bindings {
 }
 
 /// APIBinding by which a workspace binds depguard.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(crate) struct Binding {
     /// Name of the APIBinding.
     pub(crate) name: String,

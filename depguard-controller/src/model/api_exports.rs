@@ -17,7 +17,7 @@ pub(crate) enum Exports {
 }
 
 /// Answer to the question whether an APIExport serves a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Served {
     Yes,
     /// The export exists, and serves other kinds.

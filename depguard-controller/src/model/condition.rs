@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// A condition without its type and times.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Finding {
     /// `True`, `False` or `Unknown`.
     pub(crate) status: &'static str,

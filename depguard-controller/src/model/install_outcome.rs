@@ -1,7 +1,7 @@
 //! Outcomes of installing a webhook configuration.
 
 /// State of the configuration of a place after an attempt to install it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
     /// The configuration is as desired, or rightly absent.
     Installed,

@@ -9,7 +9,7 @@ use depguard_core::rule::RuleKey;
 pub(crate) type ReferenceCounts = BTreeMap<RuleKey, ReferenceCount>;
 
 /// Count of the dangling references of one rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ReferenceCount {
     /// The objects are being listed for the first time.
     Pending,
@@ -20,7 +20,7 @@ pub(crate) enum ReferenceCount {
 }
 
 /// Reason why there is no count, in the form of a condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Uncounted {
     pub(crate) reason: &'static str,
     pub(crate) message: String,

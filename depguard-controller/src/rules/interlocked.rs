@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::time::Duration;
 
 use depguard_core::api::{OnMissing, OwnedDependents};
@@ -23,7 +24,7 @@ use crate::rules::named_kinds::NamedKinds;
 use crate::rules::plan::{Plan, RulePlan, TargetPlan};
 
 /// Reason while all parts are in order, but have not been for long enough.
-const WAITING: &str = "Waiting";
+pub(super) const WAITING: &str = "Waiting";
 
 /// The interlock at the moment of a round.
 #[derive(Debug, Clone)]
@@ -100,6 +101,13 @@ impl ReferenceGraph {
         let component = |number: usize| components.get(number).copied();
         let cycles = numbers.into_iter().filter_map(|(kind, number)| Some((kind, component(number)?))).collect();
         Self { cycles, targets }
+    }
+
+    /// Returns all that the graph says about a rule: if its dependents are targets, and of each target if it closes a cycle.
+    pub(crate) fn about(&self, plan: &RulePlan, rule: &Rule) -> Vec<bool> {
+        let dependent = dependent(&plan.key, rule);
+        let cycles = plan.targets.iter().flat_map(nodes).map(|target| self.has_cycle(&dependent, &target));
+        iter::once(self.targets.contains(&dependent)).chain(cycles).collect()
     }
 
     fn has_cycle(&self, from: &Node, to: &Node) -> bool {

@@ -80,7 +80,7 @@ pub(crate) struct RulePlan {
 }
 
 /// Target of a rule.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(crate) struct TargetPlan {
     /// Index in `spec.dependencies`.
     pub(crate) dependency: usize,

@@ -26,7 +26,7 @@ use crate::probe::prober::ProbeHandle;
 use crate::rules::generation_change::GenerationChange;
 use crate::rules::interlocked::InterlockView;
 use crate::rules::plan::{self, ConfigurationPlan, Plan, PlanInput};
-use crate::rules::status::{self, RoundOutcomes, RuleStatus};
+use crate::rules::status::{RoundOutcomes, RuleStatus, SettledRules};
 use crate::rules::written_rule::WrittenRules;
 use crate::rules::{named_kinds, snapshot};
 use crate::runtime::apply::{ApplyResult, endpoint, install, own_endpoint, write_status};
@@ -45,6 +45,7 @@ pub(crate) struct Reconciler {
     pub(crate) kinds: KindCache,
     pub(crate) failures: Failures,
     pub(crate) written: WrittenRules,
+    pub(crate) settled: SettledRules,
     pub(crate) probe_handle: ProbeHandle,
     /// Counts of the references whose targets don't exist.
     pub(crate) counts: watch::Receiver<Arc<ReferenceCounts>>,
@@ -109,9 +110,9 @@ impl Reconciler {
         let counts = latest(&mut self.counts);
         let found = RoundOutcomes { outcomes, kinds, probe_results, outstanding, counts, interlock };
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let statuses = status::new_statuses(&input, &plan, &found, &now);
+        let statuses = self.settled.new_statuses(&input, &plan, &found, &now);
         self.promise_due = found.interlock.as_ref().and_then(InterlockView::due);
-        self.context.metrics.rules(statuses.iter().map(|said| (said.rule.key.name.as_str(), &said.status)));
+        self.context.metrics.rules(statuses.iter().map(|said| (said.rule.key.name.as_str(), &said.figures)));
         self.write_statuses(state, statuses, &now).await;
         self.context.metrics.ended(begun.elapsed());
     }

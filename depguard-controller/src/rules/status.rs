@@ -1,10 +1,13 @@
 //! Status of each rule: pure.
 
-use std::collections::BTreeMap;
+mod inputs;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use depguard_core::Rule;
-use depguard_core::api::{DependencyRuleStatus, Strategy, TargetStatus};
+use depguard_core::api::{Condition, DependencyRuleStatus, Strategy, TargetStatus};
+use depguard_kcp::ObjectText;
 use serde_json::{Value, json};
 
 use crate::model::condition::{Finding, conditions, stored_conditions, was_true};
@@ -43,32 +46,106 @@ pub(crate) struct RoundOutcomes {
 /// New status of one rule.
 pub(crate) struct RuleStatus<'p> {
     pub(crate) rule: &'p RulePlan,
-    pub(crate) status: DependencyRuleStatus,
+    pub(crate) figures: Figures,
     /// The stored object, and the whole object to be PUT on its status subresource, if the status has changed.
     pub(crate) change: Option<(Value, Value)>,
 }
 
-/// Returns the new status of each rule. `now` is in RFC 3339.
-pub(crate) fn new_statuses<'p>(
-    input: &PlanInput<'_>,
-    plan: &'p Plan,
-    found: &RoundOutcomes,
-    now: &str,
-) -> Vec<RuleStatus<'p>> {
-    let graph = ReferenceGraph::of_rules(plan);
-    let said = plan.rules.iter().map(|rule| {
-        let before = rule.object.read();
-        let status = status(input, rule, found, &graph, &before, now);
-        let (old, mut new) = (before.get("status"), json!(status));
-        let is_new = old != Some(&new) && !tells_of_too_many(rule, &before);
-        let change = is_new.then(|| {
-            let mut after = before.clone();
-            after.as_object_mut().into_iter().for_each(|fields| drop(fields.insert("status".to_owned(), new.take())));
-            (before, after)
+/// What metrics tell of a status.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figures {
+    /// Type, status and reason of each condition. Rules that are alike share them.
+    pub(crate) conditions: Arc<Vec<[String; 3]>>,
+    /// Number of the references without a target, if it is known.
+    pub(crate) dangling: Option<i64>,
+}
+
+/// Rules whose stored status was found to be as it should be: it is not made anew before one of its inputs changes.
+#[derive(Debug, Default)]
+pub(crate) struct SettledRules {
+    /// By the address of the rule's text.
+    by_text: HashMap<usize, Settled>,
+    /// Conditions that settled rules have.
+    conditions: BTreeSet<Arc<Vec<[String; 3]>>>,
+    /// Facts about kinds that the inputs name by their addresses.
+    kinds: Kinds,
+}
+
+#[derive(Debug)]
+struct Settled {
+    /// Text of the rule, which keeps its address.
+    _text: Arc<ObjectText>,
+    inputs: u64,
+    figures: Figures,
+}
+
+impl SettledRules {
+    /// Returns the new status of each rule, and takes note of those that are as they should be. `now` is in RFC 3339.
+    pub(crate) fn new_statuses<'p>(
+        &mut self,
+        input: &PlanInput<'_>,
+        plan: &'p Plan,
+        found: &RoundOutcomes,
+        now: &str,
+    ) -> Vec<RuleStatus<'p>> {
+        let graph = found.interlock.as_ref().map(|_| ReferenceGraph::of_rules(plan)).unwrap_or_default();
+        let mut known = std::mem::take(&mut self.by_text);
+        let said = plan.rules.iter().map(|rule| {
+            let (text, inputs) = (Arc::as_ptr(&rule.object).addr(), inputs::inputs(input, rule, found, &graph));
+            if let Some(settled) = known.remove(&text).filter(|settled| settled.inputs == inputs) {
+                debug_assert!(
+                    change(input, rule, found, &graph, now).1.is_none(),
+                    "an input is missing: {:?}",
+                    rule.key
+                );
+                let figures = settled.figures.clone();
+                self.by_text.insert(text, settled);
+                return RuleStatus { rule, figures, change: None };
+            }
+            let (status, change) = change(input, rule, found, &graph, now);
+            let figures = self.figures(&status);
+            // Time alone ends the waiting.
+            let waits = status.conditions.iter().any(|condition| condition.reason == interlocked::WAITING);
+            if change.is_none() && !waits {
+                let settled = Settled { _text: Arc::clone(&rule.object), inputs, figures: figures.clone() };
+                self.by_text.insert(text, settled);
+            }
+            RuleStatus { rule, figures, change }
         });
-        RuleStatus { rule, status, change }
+        let said = said.collect();
+        self.conditions.retain(|conditions| Arc::strong_count(conditions) > 1);
+        self.kinds = found.kinds.clone();
+        said
+    }
+
+    fn figures(&mut self, status: &DependencyRuleStatus) -> Figures {
+        let of = |Condition { type_, status, reason, .. }: &Condition| [type_, status, reason].map(String::clone);
+        let conditions = Arc::new(status.conditions.iter().map(of).collect());
+        let shared = self.conditions.get(&conditions).cloned();
+        let conditions = shared.unwrap_or(conditions);
+        self.conditions.insert(Arc::clone(&conditions));
+        Figures { conditions, dangling: status.dangling_references.as_ref().map(|dangling| dangling.count) }
+    }
+}
+
+/// Returns the status of a rule, and if it has changed the stored object and the whole object to be written.
+fn change(
+    input: &PlanInput<'_>,
+    rule: &RulePlan,
+    found: &RoundOutcomes,
+    graph: &ReferenceGraph,
+    now: &str,
+) -> (DependencyRuleStatus, Option<(Value, Value)>) {
+    let before = rule.object.read();
+    let status = status(input, rule, found, graph, &before, now);
+    let (old, mut new) = (before.get("status"), json!(status));
+    let is_new = old != Some(&new) && !tells_of_too_many(rule, &before);
+    let change = is_new.then(|| {
+        let mut after = before.clone();
+        after.as_object_mut().into_iter().for_each(|fields| drop(fields.insert("status".to_owned(), new.take())));
+        (before, after)
     });
-    said.collect()
+    (status, change)
 }
 
 /// Returns true if the stored status already says that there are too many rules for this one to be read. Nothing more

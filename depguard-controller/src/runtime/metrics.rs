@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use depguard_core::api::{Condition, DependencyRuleStatus};
 use depguard_kcp::{Gauges, Reload, Reloads, Series};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::model::install_outcome::Outcome;
 use crate::model::names::{OWNING, RELEASING, REMOVING};
+use crate::rules::status::Figures;
 
 type Counts = Family<[(&'static str, &'static str); 1], Counter>;
 
@@ -223,16 +223,17 @@ impl Metrics {
         self.know(|known| known.ended = Some(SystemTime::now()));
     }
 
-    /// Notes the conditions and the counts of all rules; each item is a rule's name and status.
-    pub(crate) fn rules<'s>(&self, rules: impl IntoIterator<Item = (&'s str, &'s DependencyRuleStatus)>) {
+    /// Notes the conditions and the counts of all rules; each item is a rule's name, and the figures of its status.
+    pub(crate) fn rules<'s>(&self, rules: impl IntoIterator<Item = (&'s str, &'s Figures)>) {
         let (mut conditions, mut dangling) = (BTreeMap::new(), BTreeMap::new());
-        for (name, status) in rules {
-            for Condition { type_, status, reason, .. } in &status.conditions {
-                *conditions.entry([type_, status, reason].map(String::clone)).or_insert(0) += 1;
+        for (name, figures) in rules {
+            for condition in figures.conditions.iter() {
+                match conditions.get_mut(condition) {
+                    Some(number) => *number += 1,
+                    None => drop(conditions.insert(condition.clone(), 1)),
+                }
             }
-            if let Some(references) = &status.dangling_references {
-                dangling.insert(name.to_owned(), references.count);
-            }
+            dangling.extend(figures.dangling.map(|number| (name.to_owned(), number)));
         }
         self.know(|known| (known.conditions, known.dangling) = (conditions, dangling));
     }
@@ -297,8 +298,6 @@ impl Metrics {
 mod tests {
     use super::*;
     use prometheus_client::encoding::text::encode;
-    use serde::Deserialize;
-    use serde_json::{Value, json};
 
     /// Returns the lines of a registry that begin like this.
     fn series(registry: &Registry, beginning: &str) -> Vec<String> {
@@ -329,11 +328,10 @@ mod tests {
         metrics.register(&mut registry, || true);
         let shown = || series(&registry, "depguard_controller_rules{");
         let rule = |status: &str, reason: &str| {
-            let told = json!([{"type": "Enforced", "status": status, "reason": reason, "message": "b", "lastTransitionTime": ""}]);
-            ("a", DependencyRuleStatus::deserialize(json!({"conditions": told})).unwrap())
+            let conditions = Arc::new(vec![["Enforced", status, reason].map(str::to_owned)]);
+            Figures { conditions, dangling: None }
         };
-        let note =
-            |rules: &[(&str, DependencyRuleStatus)]| metrics.rules(rules.iter().map(|(name, status)| (*name, status)));
+        let note = |rules: &[Figures]| metrics.rules(rules.iter().map(|figures| ("a", figures)));
         metrics.leads(true);
         note(&[rule("True", "Enforced"), rule("False", "NotProgrammed"), rule("True", "Enforced")]);
         let expected = [
@@ -352,12 +350,10 @@ mod tests {
         let (metrics, mut registry) = (Metrics::default(), Registry::default());
         metrics.register(&mut registry, || true);
         let shown = || series(&registry, "depguard_controller_dangling_references{");
-        let rule = |name, count: Value| {
-            (name, DependencyRuleStatus::deserialize(json!({"danglingReferences": count})).unwrap())
-        };
+        let rule = |name, dangling| (name, Figures { conditions: Arc::default(), dangling });
         metrics.leads(true);
-        let rules = [rule("a", json!({"count": 0})), rule("b", Value::Null), rule("c", json!({"count": 7}))];
-        metrics.rules(rules.iter().map(|(name, status)| (*name, status)));
+        let rules = [rule("a", Some(0)), rule("b", None), rule("c", Some(7))];
+        metrics.rules(rules.iter().map(|(name, figures)| (*name, figures)));
         let expected = [
             r#"depguard_controller_dangling_references{rule="a"} 0.0"#,
             r#"depguard_controller_dangling_references{rule="c"} 7.0"#,

@@ -48,7 +48,7 @@ enum ClaimState {
 }
 
 /// A provider's answer to a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"

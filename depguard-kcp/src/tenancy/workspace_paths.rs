@@ -30,7 +30,7 @@ pub struct BoundWorkspaces {
 }
 
 /// Logical cluster by which kcp itself knows a workspace path, whatever the workspaces claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(
     clippy::exhaustive_enums,
     reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"

@@ -1,3 +1,4 @@
+mod inputs;
 mod interlocked;
 mod older;
 mod references;
@@ -6,7 +7,7 @@ mod ways;
 mod workspaces;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::applicability::{PathLookups, RuleGrants};
@@ -22,6 +23,7 @@ use crate::manifests::ReadThrough;
 use crate::model::api_bindings::Bindings;
 use crate::model::api_exports::Exports;
 use crate::model::configuration_key::Side;
+use crate::model::reference_count::ReferenceCount;
 use crate::probe::result::{ExpectedRules, ProbeResult};
 use crate::rules::named_kinds::kind_keys;
 use crate::rules::plan::plan;
@@ -34,6 +36,10 @@ use crate::testing::{accepting, binding, clients, cluster, export, local, path, 
 
 const NETWORK: &str = "root:providers:network";
 const NOW: &str = "2026-02-02T00:00:00Z";
+
+/// Facts that settings share: they count by their address.
+static VPCS: LazyLock<KindState> = LazyLock::new(|| facts("vpcs", |_| ()));
+static MACHINES: LazyLock<KindState> = LazyLock::new(|| facts("virtualmachines", |_| ()));
 
 /// Rules and their surroundings, with everything in order.
 struct Setting {
@@ -56,6 +62,8 @@ struct Setting {
     own_namespace: Option<String>,
     /// Rules that were not in force before, if no probe has a result for the moment.
     outstanding: Option<BTreeSet<RuleKey>>,
+    /// Count of the references without a target.
+    count: Option<ReferenceCount>,
 }
 
 impl Setting {
@@ -78,13 +86,19 @@ impl Setting {
             registers: BTreeMap::new(),
             own_namespace: None,
             outstanding: None,
+            count: None,
         }
     }
 
     fn see(&self, key: &KindKey) -> KindState {
         let resource = key.gvr.resource.as_str();
         let seen = self.seen.iter().find(|(name, _)| *name == resource);
-        seen.map_or_else(|| facts(resource, |_| ()), |(_, seen)| seen.clone())
+        match seen {
+            Some((_, seen)) => seen.clone(),
+            None if resource == "vpcs" => VPCS.clone(),
+            None if resource == "virtualmachines" => MACHINES.clone(),
+            None => facts(resource, |_| ()),
+        }
     }
 
     fn found(&self) -> PathLookups {
@@ -105,11 +119,30 @@ impl Setting {
 
     /// Returns the objects that are to be written.
     fn changed(&self) -> Vec<Value> {
+        self.in_round(|input, plan, found| {
+            let said = SettledRules::default().new_statuses(input, plan, found, NOW).into_iter();
+            said.filter_map(|said| said.change.map(|(_, after)| after)).collect()
+        })
+    }
+
+    /// Has `of` look at what a round knows.
+    fn in_round<R>(&self, of: impl FnOnce(&PlanInput<'_>, &Plan, &RoundOutcomes) -> R) -> R {
+        self.in_round_of(&Arc::new(ObjectText::new(&self.rules[0])), of)
+    }
+
+    /// Does so with this text of the first rule.
+    fn in_round_of<R>(
+        &self,
+        first: &Arc<ObjectText>,
+        of: impl FnOnce(&PlanInput<'_>, &Plan, &RoundOutcomes) -> R,
+    ) -> R {
+        let texts = self.rules.iter().skip(1).map(|rule| Arc::new(ObjectText::new(rule)));
+        let texts = std::iter::once(Arc::clone(first)).chain(texts);
         let input = PlanInput {
             control_plane: self.control_plane,
             read_through: self.read_through,
             export_name: "dependencies.opendefense.cloud",
-            rules: self.rules.iter().map(|rule| (Arc::new(ObjectText::new(rule)), self.read(rule))).collect(),
+            rules: texts.zip(&self.rules).map(|(text, rule)| (text, self.read(rule))).collect(),
             further: Vec::new(),
             bindings: Bindings::read(&self.bindings),
             configurations: BTreeMap::new(),
@@ -140,10 +173,10 @@ impl Setting {
         if let Some(not_in_force) = &self.outstanding {
             outstanding.extend(std::mem::take(&mut probe_results).into_keys().map(|key| (key, not_in_force.clone())));
         }
-        let (counts, interlock) = (Arc::default(), self.interlock.clone());
+        let counts = plan.rules.iter().filter_map(|rule| Some((rule.key.clone(), self.count.clone()?)));
+        let (counts, interlock) = (Arc::new(counts.collect()), self.interlock.clone());
         let found = RoundOutcomes { outcomes, kinds, probe_results, outstanding, counts, interlock };
-        let said = new_statuses(&input, &plan, &found, NOW).into_iter();
-        said.filter_map(|said| said.change.map(|(_, after)| after)).collect()
+        of(&input, &plan, &found)
     }
 
     /// Returns `status reason: message` of a condition.

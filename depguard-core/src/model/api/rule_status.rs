@@ -34,7 +34,7 @@ pub struct DependencyRuleStatus {
 }
 
 /// The references of a rule's dependents to targets that do not exist.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
@@ -48,7 +48,7 @@ pub struct DanglingReferences {
 }
 
 /// A reference to a target that does not exist.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
@@ -66,7 +66,7 @@ pub struct DanglingReference {
 }
 
 /// A target that does not exist.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]

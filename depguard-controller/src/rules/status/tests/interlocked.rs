@@ -10,12 +10,12 @@ use super::*;
 use crate::interlock::RegisterReadiness;
 use crate::probe::result::{ExpectedRule, NOT_ASKED};
 
-const SETTLING: Duration = Duration::from_secs(240);
+pub(super) const SETTLING: Duration = Duration::from_secs(240);
 const INTERLOCKED: &str = "True Interlocked: of a new reference and the deletion of its target, at most one is allowed; \
                            excepted: deletions by override, dependents that are being deleted";
 
 /// Returns a rule that refuses on both sides, in a setting in which all parts have been in order for so long.
-fn in_order_for(time: Duration) -> Setting {
+pub(super) fn in_order_for(time: Duration) -> Setting {
     let mut rule = vm_to_vpc();
     rule["spec"]["dependencies"][0]["onMissing"] = "Deny".into();
     let since = Instant::now();

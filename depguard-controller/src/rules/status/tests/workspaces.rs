@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn found(id: &str) -> WorkspaceLookup {
+pub(super) fn found(id: &str) -> WorkspaceLookup {
     WorkspaceLookup::Found { cluster: cluster(id), phase: "Ready".to_owned() }
 }
 
