@@ -4,8 +4,9 @@
 //! `--kubernetes` one of a plain cluster. Each has an export of two kinds, a binding of depguard, and rules about its own
 //! kinds. The programs run in processes of their own.
 //! For each size the program prints the memory of both, and their requests: at the start, at rest a minute, when one rule
-//! changes, and when the controller is started again. It ends with exit code 1 if a change of one rule costs more requests
-//! on a large platform than on a small one, or if the controller at rest, or started again, writes what is already so.
+//! changes, after the API server was lost, and when the controller is started again. A second table is of tenants that lock
+//! objects. It ends with exit code 1 if a change of one rule costs more requests
+//! on a large platform than on a small one, or if the controller at rest, after an outage, or started again, writes what is already so.
 
 #[path = "../floods/cgroup.rs"]
 mod cgroup;
@@ -48,12 +49,16 @@ struct Arguments {
     /// Time at rest, in seconds.
     #[arg(long, default_value_t = 60)]
     rest: u64,
+    /// Time for which the API server is lost, in seconds. After more than a minute the webhook refuses everything until it
+    /// has listed the rules again, and statuses say so.
+    #[arg(long, default_value_t = 50)]
+    away: u64,
 }
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
-    let Arguments { command, providers, rules, tenants, kubernetes, rest } = Arguments::parse();
+    let Arguments { command, providers, rules, tenants, kubernetes, rest, away } = Arguments::parse();
     let kind = if kubernetes { RingKind::TestbedKubernetes } else { RingKind::TestbedKcp };
     program::run("platform", async {
         if let Some(RoleCommand::Role { program, flags }) = command {
@@ -61,12 +66,15 @@ fn main() -> ExitCode {
         }
         println!(
             "| providers × rules | webhook, controller: MiB | requests at the start | at rest, {rest} s | one rule changed | \
-             controller started again | its writes | |\n|---|---|---|---|---|---|---|---|"
+             server lost for {away} s | controller started again | |\n|---|---|---|---|---|---|---|---|"
         );
         let (mut first, mut is_good) = (None, true);
         for number in providers {
             let scene = Scene::set_up(kind, number, rules, &[]).await.map_err(|why| why.to_string())?;
-            let figures = scene.play(Duration::from_secs(rest)).await.map_err(|why| why.to_string())?;
+            let figures = scene
+                .play(Duration::from_secs(rest), Duration::from_secs(away))
+                .await
+                .map_err(|why| why.to_string())?;
             let bad = bad(&figures, first.as_ref().unwrap_or(&figures));
             let verdict = if bad.is_empty() { "good".to_owned() } else { bad.join(", ") };
             println!("| {number} × {rules} | {figures} | {verdict} |");
@@ -115,6 +123,7 @@ fn bad(figures: &Figures, smallest: &Figures) -> Vec<String> {
         figures.memory.iter().any(|memory| *memory > LIMIT).then(|| "more memory than the chart allows".to_owned()),
     );
     bad.extend((figures.rest_writes > 0).then(|| format!("{} writes at rest", figures.rest_writes)));
+    bad.extend((figures.outage_writes > 0).then(|| format!("{} writes after an outage", figures.outage_writes)));
     bad.extend((figures.restart_writes > 0).then(|| format!("{} writes of a restart", figures.restart_writes)));
     bad
 }

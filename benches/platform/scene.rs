@@ -9,6 +9,7 @@ use depguard_e2e::locks::named;
 use depguard_e2e::rules::rule;
 use depguard_e2e::{Consumer, Depguard, Outcome, Provider, Resource, Ring, RingKind, Stop, World};
 use depguard_kcp::Feature;
+use depguard_testbed::{Fault, When};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use tokio::time::sleep;
@@ -47,6 +48,9 @@ pub(crate) struct Figures {
     rest: [u64; 2],
     pub(crate) changed: [u64; 2],
     restarted: [u64; 2],
+    /// After an API server that was lost for a while is there again.
+    found_again: [u64; 2],
+    pub(crate) outage_writes: u64,
     pub(crate) rest_writes: u64,
     pub(crate) restart_writes: u64,
 }
@@ -81,7 +85,9 @@ impl Scene {
     }
 
     /// Starts both programs, and tells what they cost.
-    pub(crate) async fn play(&self, rest: Duration) -> Outcome<Figures> {
+    ///
+    /// The API server is lost for the time `away`.
+    pub(crate) async fn play(&self, rest: Duration, away: Duration) -> Outcome<Figures> {
         let none = self.requests().await?;
         let (mut webhook, mut controller) = self.start_both().await?;
         let started = self.until_quiet(&none).await?;
@@ -98,6 +104,11 @@ impl Scene {
             changes.push(self.change(&mut controller, generation).await?);
         }
         figures.changed = changes.into_iter().min_by_key(|requests| requests.iter().sum::<u64>()).unwrap_or_default();
+
+        let before = self.lose_server(away).await?;
+        // Both list what they watch, and each configuration is read once more.
+        let after = self.until_quiet_after(&before, [1, self.providers.len() as u64 + 1]).await?;
+        (figures.found_again, figures.outage_writes) = (sums(&after, &before), writes(&after[1], &before[1]));
 
         drop(controller);
         let before = self.requests().await?;
@@ -137,6 +148,16 @@ impl Scene {
         another.release(&kind, "free").await?;
         figures.deletion = sums(&self.requests().await?, &before);
         Ok(figures)
+    }
+
+    /// Lets the API server answer nothing but errors for a while, and ends all watches. Returns the requests so far.
+    async fn lose_server(&self, time: Duration) -> Outcome<Requests> {
+        let testbed = self.world.ring().in_process().ok_or_else(|| Stop::failed("the server is not a testbed"))?;
+        let all = When::always;
+        let lost = [Fault::InternalError, Fault::WatchDropped].map(|fault| testbed.faults().inject(fault, all()));
+        sleep(time).await;
+        lost.into_iter().for_each(|fault| testbed.faults().clear(fault));
+        self.requests().await
     }
 
     /// Makes a tenant with two objects, one of them locked.
@@ -218,13 +239,18 @@ impl Scene {
     /// Waits until the controller has asked something since an earlier count, and then only what it asks at rest. Returns the
     /// requests so far.
     async fn until_quiet(&self, before: &Requests) -> Outcome<Requests> {
+        self.until_quiet_after(before, [0, 1]).await
+    }
+
+    /// Waits until both programs have asked so often since an earlier count, and the controller only what it asks at rest.
+    async fn until_quiet_after(&self, before: &Requests, least: [u64; 2]) -> Outcome<Requests> {
         let mut known = self.requests().await?;
         let begun = Instant::now();
         loop {
             sleep(QUIET).await;
             let now = self.requests().await?;
-            let [_, asked] = sums(&now, &known);
-            if sums(&now, before)[1] > 0 && asked <= AT_REST && writes(&now[1], &known[1]) == 0 {
+            let ([_, asked], since) = (sums(&now, &known), sums(&now, before));
+            if since[0] >= least[0] && since[1] >= least[1] && asked <= AT_REST && writes(&now[1], &known[1]) == 0 {
                 return Ok(now);
             }
             if begun.elapsed() > PATIENCE {
@@ -277,12 +303,12 @@ fn writes(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> u64 {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { memory: [webhook, controller], started, rest, changed, restarted, restart_writes, .. } = self;
+        let Self { memory: [webhook, controller], started, rest, changed, found_again, restarted, .. } = self;
         write!(f, "{}, {}", webhook >> 20, controller >> 20)?;
-        for [webhook, controller] in [started, rest, changed, restarted] {
+        for [webhook, controller] in [started, rest, changed, found_again, restarted] {
             write!(f, " | {webhook}, {controller}")?;
         }
-        write!(f, " | {restart_writes}")
+        Ok(())
     }
 }
 

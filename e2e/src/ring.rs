@@ -170,7 +170,7 @@ impl Ring {
     }
 
     /// Returns the server itself if it runs in this process.
-    pub(crate) fn in_process(&self) -> Option<&depguard_testbed::Testbed> {
+    pub fn in_process(&self) -> Option<&depguard_testbed::Testbed> {
         match &self.servers {
             Servers::Testbed(testbed) => Some(testbed),
             Servers::Processes(_) => None,

@@ -1,14 +1,17 @@
 //! Plan of the configurations for locks, and of their places: pure.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::locks::{Lock, LockKind, LockTarget, Timestamp};
 use depguard_core::model::{GroupResource, Namespace};
 use depguard_core::{ControlPlane, LogicalCluster};
-use serde_json::Value;
+use depguard_kcp::ObjectText;
 
 use crate::locks::lock_kinds::{Kinds, NamedKinds};
+use crate::locks::status::PROGRAMMED;
 use crate::locks::webhooks::ReviewedResources;
+use crate::model::condition::was_true;
 use crate::model::install_place::InstallPlace;
 use crate::model::vital_kind::VitalKind;
 
@@ -28,9 +31,19 @@ pub(super) struct LockKey {
 #[derive(Debug)]
 pub(super) struct LockSnapshot<'v> {
     pub(super) key: LockKey,
-    pub(super) object: Value,
+    pub(super) text: Cow<'v, ObjectText>,
     pub(super) origin: &'v str,
     pub(super) lock: Lock,
+    /// True if the stored status says that the lock, in its present generation, is programmed.
+    pub(super) is_programmed: bool,
+}
+
+impl<'v> LockSnapshot<'v> {
+    pub(super) fn read(key: LockKey, text: Cow<'v, ObjectText>, origin: &'v str) -> Self {
+        let object = text.read();
+        let lock = Lock::read(key.kind, &object);
+        Self { is_programmed: was_true(&object, PROGRAMMED), key, text, origin, lock }
+    }
 }
 
 /// Facts from which a plan is made.
@@ -124,17 +137,16 @@ pub(super) fn plan(input: &PlanInput<'_>) -> Plan {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::locks::status::{self, RoundOutcomes};
     use crate::testing::{cluster, kind};
 
     fn seen(cluster: Option<&str>, object: &Value) -> LockSnapshot<'static> {
-        let lock = Lock::parse(LockKind::ObjectLock, object).unwrap();
         let cluster = cluster.map(crate::testing::cluster);
-        let key = LockKey { cluster, kind: LockKind::ObjectLock, name: format!("default/{}", lock.name()) };
-        LockSnapshot { key, object: object.clone(), origin: "", lock }
+        let key = LockKey { cluster, kind: LockKind::ObjectLock, name: "default/l".to_owned() };
+        LockSnapshot::read(key, Cow::Owned(ObjectText::new(object)), "")
     }
 
     fn lock(namespace: &str, resource: &str, more: &Value) -> Value {
@@ -166,7 +178,8 @@ mod tests {
                 kinds: &kinds,
             };
             assert_eq!(plan(&input).places.contains_key(&None), listed);
-            let status = status::status(&input, &input.locks[0], &RoundOutcomes::default(), "2026-01-01T00:01:00Z");
+            let found = RoundOutcomes::default();
+            let status = status::status(&input, &input.locks[0], &object, &found, "2026-01-01T00:01:00Z");
             let withheld = "as/status.example.com is not locked: the cluster's own controllers write it";
             assert_eq!(status.to_string().contains(withheld), !listed, "{status}");
         }

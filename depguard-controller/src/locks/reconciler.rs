@@ -109,7 +109,7 @@ impl LockRounds {
             locks,
             kinds: &kinds,
         };
-        let programmed = input.locks.iter().filter(|seen| status::is_programmed(seen)).count();
+        let programmed = input.locks.iter().filter(|seen| seen.is_programmed).count();
         self.context.metrics.locks(programmed, input.locks.len().saturating_sub(programmed));
         let stored = snapshot::tables(state);
         let mut found = RoundOutcomes {
@@ -266,11 +266,11 @@ async fn desired(
 /// Writes the lock statuses that changed. Returns false if some could not be written.
 async fn report(connection: &Connection, input: &PlanInput<'_>, found: &RoundOutcomes, now: &str) -> bool {
     let due = input.locks.iter().filter_map(|seen| {
-        let status = status::status(input, seen, found, now);
-        if seen.object.get("status") == Some(&status) {
+        let mut object = seen.text.read();
+        let status = status::status(input, seen, &object, found, now);
+        if object.get("status") == Some(&status) {
             return None;
         }
-        let mut object = seen.object.clone();
         object.as_object_mut()?.insert("status".to_owned(), status);
         Some((seen, object))
     });

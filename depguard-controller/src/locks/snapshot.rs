@@ -1,8 +1,9 @@
 //! Locks and their tables, read from the snapshot of the watched objects.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use depguard_core::locks::{Lock, LockKind, LockTable, TABLE_KIND, TABLE_PLURAL};
+use depguard_core::locks::{LockKind, LockTable, TABLE_KIND, TABLE_PLURAL};
 use depguard_core::{ControlPlane, LogicalCluster, api};
 use depguard_kcp::{Features, Snapshot, Watched};
 use serde_json::Value;
@@ -46,9 +47,8 @@ pub(super) fn locks(state: &Snapshot) -> Vec<LockSnapshot<'_>> {
     for kind in LockKind::ALL {
         let objects = state.resource(kind.plural()).into_iter().flat_map(|resource| &resource.objects);
         seen.extend(objects.map(|((cluster, name), found)| {
-            let object = found.text.read();
             let key = LockKey { cluster: cluster.clone(), kind, name: name.clone() };
-            LockSnapshot { key, origin: &found.origin, lock: Lock::read(kind, &object), object }
+            LockSnapshot::read(key, Cow::Borrowed(&*found.text), &found.origin)
         }));
     }
     seen

@@ -6,12 +6,15 @@ use depguard_core::protocol::Unreviewed;
 use serde_json::{Value, json};
 
 use crate::locks::plan::{LockKey, LockSnapshot, PlanInput};
-use crate::model::condition::{Finding, Findings, conditions, was_true};
+use crate::model::condition::{Finding, Findings, conditions};
 use crate::model::install_outcome::Outcome;
 use crate::model::install_place::InstallPlace;
 use crate::model::names::LOCKS_CONFIGURATION;
 use crate::model::vital_kind::shown;
 use crate::rules::programmed::{Installing, of_outcome};
+
+/// Condition of a lock that holds.
+pub(super) const PROGRAMMED: &str = "Programmed";
 
 /// Order of reasons: those on which somebody must act come before those that only wait.
 const ORDER: [&str; 12] = [
@@ -39,21 +42,22 @@ pub(super) struct RoundOutcomes {
     pub(super) tables: BTreeMap<LockKey, String>,
 }
 
-/// Returns the status of a lock. `now` is in RFC 3339.
-pub(super) fn status(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &RoundOutcomes, now: &str) -> Value {
-    let generation = seen.object.pointer("/metadata/generation").and_then(Value::as_i64);
-    let findings = [("Accepted", accepted(seen)), ("Programmed", programmed(input, seen, found))];
-    let conditions = conditions(findings, seen.object.get("status"), generation, now);
+/// Returns the status of a lock, whose stored `object` has the present one. `now` is in RFC 3339.
+pub(super) fn status(
+    input: &PlanInput<'_>,
+    seen: &LockSnapshot<'_>,
+    object: &Value,
+    found: &RoundOutcomes,
+    now: &str,
+) -> Value {
+    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let findings = [("Accepted", accepted(seen)), (PROGRAMMED, programmed(input, seen, found))];
+    let conditions = conditions(findings, object.get("status"), generation, now);
     let mut status = json!({"conditions": conditions});
     if let (Some(status), Some(generation)) = (status.as_object_mut(), generation) {
         status.insert("observedGeneration".to_owned(), json!(generation));
     }
     status
-}
-
-/// Returns true if the stored status says that the lock, in its present generation, is programmed.
-pub(super) fn is_programmed(seen: &LockSnapshot<'_>) -> bool {
-    was_true(&seen.object, "Programmed")
 }
 
 fn accepted(seen: &LockSnapshot<'_>) -> Finding {
@@ -140,7 +144,7 @@ fn programmed(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &RoundOutco
         kinds.insert(shown(kind, of));
     }
     let kinds: Vec<_> = kinds.into_iter().collect();
-    findings.sum_up(&ORDER, "Programmed", &format!("the webhook reviews requests on {}", kinds.join(", ")))
+    findings.sum_up(&ORDER, PROGRAMMED, &format!("the webhook reviews requests on {}", kinds.join(", ")))
 }
 
 fn of_place(

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use crate::locks::plan::{LockKey, PlanInput};
 use crate::locks::snapshot::SeenTable;
-use crate::locks::status::is_programmed;
 use crate::locks::table_repair;
 use crate::runtime::apply::endpoint;
 use crate::runtime::round::in_time;
@@ -26,7 +25,7 @@ pub(super) async fn repair(
     let tables: HashMap<_, _> = stored.iter().map(|seen| ((&seen.cluster, seen.table.name()), &seen.table)).collect();
     let mut due: BTreeMap<(Option<LogicalCluster>, TableName), Due<'_>> = BTreeMap::new();
     for seen in input.locks.iter().filter(|seen| input.counts(&seen.lock)) {
-        let is_programmed = is_programmed(seen);
+        let is_programmed = seen.is_programmed;
         for (name, entries) in tables_of(&seen.lock) {
             let table = tables.get(&(&seen.key.cluster, &name));
             if is_programmed && table.is_some_and(|table| table_repair::says(table, &entries)) {

@@ -96,8 +96,9 @@ impl Probe {
             Ok(Some(_)) => Some("somebody changed the webhook configuration; depguard is restoring it"),
             Ok(None) => Some("the webhook configuration is gone; depguard is installing it again"),
             Err(why) => {
+                let is_unanswered = why.status().is_none_or(|status| status == 429 || status >= 500);
                 let why = format!("could not read the webhook configuration back: {why}");
-                return ProbeResult::of_problem(Finding::unknown(NOT_ASKED, why));
+                return ProbeResult { is_unanswered, ..ProbeResult::of_problem(Finding::unknown(NOT_ASKED, why)) };
             }
         };
         if let Some(why) = changed {

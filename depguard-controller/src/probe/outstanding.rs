@@ -57,6 +57,11 @@ impl LastResults {
         outstanding
     }
 
+    /// Begins the minute anew of whatever has no result: nothing was said meanwhile.
+    pub(crate) fn resume(&mut self) {
+        self.0.values_mut().for_each(|last| last.missing_since = None);
+    }
+
     /// Forgets all results: another controller may write meanwhile.
     pub(crate) fn clear(&mut self) {
         self.0.clear();

@@ -98,6 +98,8 @@ impl ProbeHandle {
     pub(crate) fn stop(&mut self, takes_over: bool) {
         if takes_over {
             self.last.clear();
+        } else {
+            self.last.resume();
         }
         self.work.send_if_modified(|Work { jobs, handovers }| {
             *handovers = handovers.wrapping_add(usize::from(takes_over));

@@ -66,6 +66,8 @@ pub(crate) struct ProbeResult {
     pub(crate) job_hash: u64,
     /// Problem with the configuration, or the reason why it is unknown. Nothing more was asked then.
     pub(crate) problem: Option<Finding>,
+    /// True if the API server did not answer what it was asked: the problem says nothing about the configuration.
+    pub(crate) is_unanswered: bool,
     /// Rules that each replica of the webhook of each policy has loaded, or the reason why they are unknown.
     pub(crate) loaded: BTreeMap<FailurePolicy, Result<Vec<Loaded>, Finding>>,
     /// Rules that this probe found in force, with the series of probes that found the same.
@@ -118,9 +120,9 @@ impl ProbeResult {
         ways
     }
 
-    /// Returns true if the probe was not run yet.
+    /// Returns true if the probe was not run yet, or has to be run again because the API server did not answer.
     pub(crate) fn is_outstanding(&self) -> bool {
-        self.problem.is_none() && self.loaded.is_empty()
+        self.is_unanswered || (self.problem.is_none() && self.loaded.is_empty())
     }
 
     /// Returns true if a problem may be gone in a moment: a webhook loads rules, and an API server takes up

@@ -110,10 +110,11 @@ pub(crate) fn enforced(
     }
     let expected = rule.expected();
     for key in rule.configurations() {
-        findings.extend(match probe_results.get(&key).filter(|result| !result.is_outstanding()) {
-            Some(result) => result.of_rule(&rule.key, &expected),
-            None if is_bearable(&key) => None,
-            None => Some(Finding::unknown(NOT_ASKED, "depguard is asking the webhook whether it has loaded the rule")),
+        findings.extend(match probe_results.get(&key) {
+            Some(result) if !result.is_outstanding() => result.of_rule(&rule.key, &expected),
+            _ if is_bearable(&key) => None,
+            Some(result) if result.problem.is_some() => result.problem.clone(),
+            _ => Some(Finding::unknown(NOT_ASKED, "depguard is asking the webhook whether it has loaded the rule")),
         });
     }
     findings.sum_up(&ORDER, "Enforced", &message)

@@ -204,6 +204,8 @@ async fn what_was_in_force_is_borne_for_a_minute_without_a_result() {
     let (well, nothing) = (results(well), ProbeResults::new());
     let away = results(ProbeResult::of_problem(Finding::no(NOT_DISPATCHED, "away")));
     let unasked = results(ProbeResult::default());
+    let unanswered = ProbeResult { is_unanswered: true, ..ProbeResult::of_problem(Finding::unknown(NOT_ASKED, "500")) };
+    let unanswered = results(unanswered);
     let begun = Instant::now();
     let at = |seconds| begun + Duration::from_secs(seconds);
     let borne =
@@ -218,11 +220,18 @@ async fn what_was_in_force_is_borne_for_a_minute_without_a_result() {
     assert_eq!(last.take(&other, &nothing, at(101)), Outstanding::new(), "another configuration");
     assert_eq!(last.take(&jobs, &nothing, at(159)), borne(&[]));
     assert_eq!(last.take(&jobs, &nothing, at(160)), Outstanding::new());
-    last.take(&jobs, &away, at(161));
-    assert_eq!(last.take(&jobs, &nothing, at(162)), borne(&[&rule]));
+    // The API server is lost, and the controller may not write until it is there again.
+    last.take(&jobs, &well, at(161));
+    assert_eq!(last.take(&jobs, &unanswered, at(162)), borne(&[]));
+    assert_eq!(last.take(&jobs, &unanswered, at(222)), Outstanding::new());
+    last.resume();
+    assert_eq!(last.take(&jobs, &unanswered, at(300)), borne(&[]));
+    assert_eq!(last.take(&jobs, &unanswered, at(360)), Outstanding::new());
+    last.take(&jobs, &away, at(361));
+    assert_eq!(last.take(&jobs, &nothing, at(362)), borne(&[&rule]));
     last.clear();
-    assert_eq!(last.take(&written, &nothing, at(163)), Outstanding::new());
-    assert_eq!(last.take(&jobs, &nothing, at(164)), Outstanding::new(), "no probe has found what was written");
+    assert_eq!(last.take(&written, &nothing, at(363)), Outstanding::new());
+    assert_eq!(last.take(&jobs, &nothing, at(364)), Outstanding::new(), "no probe has found what was written");
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,8 +22,9 @@ pub(super) fn inputs(input: &PlanInput<'_>, rule: &RulePlan, found: &RoundOutcom
     for key in rule.configurations() {
         let bears = found.outstanding.get(&key).map(|not_in_force| not_in_force.contains(&rule.key));
         let result = found.probe_results.get(&key);
-        let result = result.map(|result| (result.of_rule(&rule.key, &rule.expected()), result.steady.get(&rule.key)));
-        (found.outcomes.get(&key), bears, result).hash(hash);
+        let problem = result.map(|result| (result.is_outstanding(), result.of_rule(&rule.key, &rule.expected())));
+        let steady = result.and_then(|result| result.steady.get(&rule.key));
+        (found.outcomes.get(&key), bears, problem, steady).hash(hash);
         key.hash(hash);
     }
     of_workspaces(input, rule, hash);

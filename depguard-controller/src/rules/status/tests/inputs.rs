@@ -36,7 +36,7 @@ fn reject(object: &mut Value, resource: &str) {
 }
 
 /// Changes of all that surrounds a rule.
-const EDITS: [Edit; 40] = [
+const EDITS: [Edit; 41] = [
     |setting| drop(setting.bindings.pop()),
     |setting| drop(setting.bindings.remove(0)),
     |setting| setting.bindings.push(binding("liar", NETWORK)),
@@ -69,6 +69,10 @@ const EDITS: [Edit; 40] = [
     |setting| setting.outcome = Outcome::Newer { in_force: true },
     |setting| setting.of_dependents.0 = Some(Outcome::Foreign),
     |setting| setting.of_dependents.1 = Some(ProbeResult::of_problem(Finding::no(NOT_LOADED, "not yet"))),
+    |setting| {
+        let problem = ProbeResult::of_problem(Finding::no(NOT_LOADED, "not yet"));
+        setting.of_dependents.1 = Some(ProbeResult { is_unanswered: true, ..problem });
+    },
     |setting| setting.seen.push(("vpcs", OTHER_FACTS.clone())),
     |setting| setting.seen.push(("virtualmachines", BLIND_FACTS.clone())),
     |setting| setting.seen.push(("virtualmachines", KindState::NotServed)),
