@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use depguard_e2e::RingKind;
+use depguard_e2e::{Ring, RingKind};
 use depguard_kcp::Feature;
 
 use self::process::{LIMIT, RoleCommand};
@@ -46,6 +46,9 @@ struct Arguments {
     /// Play one plain cluster, in which each provider defines its kinds, instead of a kcp.
     #[arg(long)]
     kubernetes: bool,
+    /// Play on a real kube-apiserver, which `DEPGUARD_RINGS=kube` chooses, and which counts no requests.
+    #[arg(long)]
+    kube: bool,
     /// Time at rest, in seconds.
     #[arg(long, default_value_t = 60)]
     rest: u64,
@@ -58,19 +61,23 @@ struct Arguments {
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
-    let Arguments { command, providers, rules, tenants, kubernetes, rest, away } = Arguments::parse();
+    let Arguments { command, providers, rules, tenants, kubernetes, kube, rest, away } = Arguments::parse();
     let kind = if kubernetes { RingKind::TestbedKubernetes } else { RingKind::TestbedKcp };
+    let start = async || match kube {
+        true => Ring::cluster().await?.map_err(|why| why.to_string()),
+        false => Ring::testbed(kind).await.map_err(|why| why.to_string()),
+    };
     program::run("platform", async {
         if let Some(RoleCommand::Role { program, flags }) = command {
             return process::play(&program, &flags).await.map(|()| true);
         }
         println!(
             "| providers × rules | webhook, controller: MiB | requests at the start | at rest, {rest} s | one rule changed | \
-             server lost for {away} s | controller started again | |\n|---|---|---|---|---|---|---|---|"
+             server lost for {away} s | controller started again | deletions refused, allowed: × one without rules | |\n|---|---|---|---|---|---|---|---|---|"
         );
         let (mut first, mut is_good) = (None, true);
         for number in providers {
-            let scene = Scene::set_up(kind, number, rules, &[]).await.map_err(|why| why.to_string())?;
+            let scene = Scene::set_up(start().await?, number, rules, &[]).await.map_err(|why| why.to_string())?;
             let figures = scene
                 .play(Duration::from_secs(rest), Duration::from_secs(away))
                 .await
@@ -81,7 +88,7 @@ fn main() -> ExitCode {
             is_good &= bad.is_empty();
             first = first.or(Some(figures));
         }
-        if kubernetes || tenants.is_empty() {
+        if kubernetes || kube || tenants.is_empty() {
             return Ok(is_good);
         }
         println!(
@@ -90,7 +97,8 @@ fn main() -> ExitCode {
         );
         let mut first = None;
         for number in tenants {
-            let scene = Scene::set_up(kind, 1, rules, &[Feature::Locks]).await.map_err(|why| why.to_string())?;
+            let scene =
+                Scene::set_up(start().await?, 1, rules, &[Feature::Locks]).await.map_err(|why| why.to_string())?;
             let figures = scene.play_locks(number, Duration::from_secs(rest)).await.map_err(|why| why.to_string())?;
             let bad = bad_locks(&figures, first.as_ref().unwrap_or(&figures));
             let verdict = if bad.is_empty() { "good".to_owned() } else { bad.join(", ") };
