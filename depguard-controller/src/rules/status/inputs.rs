@@ -53,7 +53,7 @@ fn of_workspaces(input: &PlanInput<'_>, rule: &RulePlan, hash: &mut impl Hasher)
     let claimants = paths.iter().flat_map(|path| input.bindings.at(path));
     let all: BTreeSet<_> = places.chain(references).chain(claimants).chain(&rule.key.cluster).collect();
     for path in paths {
-        (input.lookups.get(path), input.bindings.at(path)).hash(hash);
+        input.lookups.get(path).hash(hash);
     }
     for cluster in all {
         (cluster, input.bindings.of(cluster), input.believed_path(cluster)).hash(hash);
@@ -78,5 +78,4 @@ fn of_exports(input: &PlanInput<'_>, rule: &RulePlan, parsed: &Rule, hash: &mut 
             (acceptance, unreadable, input.exports.serves(provider, &export.name, &target.kind)).hash(hash);
         }
     }
-    input.rule_grants.claims_no_path(own).hash(hash);
 }

@@ -163,7 +163,7 @@ fn a_rule_that_can_not_be_interlocked_says_why() {
 }
 
 /// Adds a rule by which the VPCs of this workspace's export refer to virtual machines.
-fn refer_back(setting: &mut Setting, cluster: &str) {
+pub(super) fn refer_back(setting: &mut Setting, cluster: &str) {
     let mut back = rule(cluster, "back", &[("root:compute", "virtualmachines.compute.example.com")]);
     back["spec"]["dependencies"][0]["apiExportRef"]["name"] = "compute.example.com".into();
     back["spec"]["dependent"] = json!({
