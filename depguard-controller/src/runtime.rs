@@ -1,4 +1,3 @@
-pub(crate) mod answers;
 pub(crate) mod apply;
 pub(crate) mod backoff;
 pub(crate) mod ca_bundle;

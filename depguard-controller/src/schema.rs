@@ -1,3 +1,4 @@
+pub(crate) mod answers;
 pub(crate) mod built_in_fields;
 pub(crate) mod kind_facts;
 pub(crate) mod kind_reader;

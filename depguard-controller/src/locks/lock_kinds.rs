@@ -9,8 +9,8 @@ use depguard_kcp::{ApiError, Connection, Endpoint, long_freshness};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::runtime::answers::{Answers, Holds};
 use crate::runtime::apply;
+use crate::schema::answers::{Answers, Holds};
 
 /// Time for which an answer holds at first. That a kind comes from another APIExport is seen late where that has never
 /// changed, but not while there are objects of the kind to lock: they go with their binding, and a lock on one keeps

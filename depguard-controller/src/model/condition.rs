@@ -1,5 +1,7 @@
 //! Findings about an object, and the conditions that report them.
 
+use std::sync::Arc;
+
 use depguard_core::api::Condition;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +13,15 @@ pub(crate) struct Finding {
     pub(crate) status: &'static str,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
+}
+
+/// What metrics tell of a status.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figures {
+    /// Type, status and reason of each condition. Rules that are alike share them.
+    pub(crate) conditions: Arc<Vec<[String; 3]>>,
+    /// Number of the references without a target, if it is known.
+    pub(crate) dangling: Option<i64>,
 }
 
 /// Findings about the parts of an object: problems, and notes that are no problem.

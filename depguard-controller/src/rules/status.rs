@@ -10,7 +10,7 @@ use depguard_core::api::{Condition, DependencyRuleStatus, Strategy, TargetStatus
 use depguard_kcp::ObjectText;
 use serde_json::{Value, json};
 
-use crate::model::condition::{Finding, conditions, stored_conditions, was_true};
+use crate::model::condition::{Figures, Finding, conditions, stored_conditions, was_true};
 use crate::model::configuration_key::ConfigurationKey;
 use crate::model::install_outcome::Outcome;
 use crate::model::names::INTERLOCKED;
@@ -49,15 +49,6 @@ pub(crate) struct RuleStatus<'p> {
     pub(crate) figures: Figures,
     /// The stored object, and the whole object to be PUT on its status subresource, if the status has changed.
     pub(crate) change: Option<(Value, Value)>,
-}
-
-/// What metrics tell of a status.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Figures {
-    /// Type, status and reason of each condition. Rules that are alike share them.
-    pub(crate) conditions: Arc<Vec<[String; 3]>>,
-    /// Number of the references without a target, if it is known.
-    pub(crate) dangling: Option<i64>,
 }
 
 /// Rules whose stored status was found to be as it should be: it is not made anew before one of its inputs changes.

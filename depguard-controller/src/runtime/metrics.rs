@@ -12,9 +12,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::model::condition::Figures;
 use crate::model::install_outcome::Outcome;
 use crate::model::names::{OWNING, RELEASING, REMOVING};
-use crate::rules::status::Figures;
 
 type Counts = Family<[(&'static str, &'static str); 1], Counter>;
 

@@ -9,7 +9,7 @@ use depguard_kcp::{Endpoint, long_freshness};
 use tokio::time::Instant;
 
 use crate::model::install_place::InstallPlace;
-use crate::runtime::answers::{Answers, Holds};
+use crate::schema::answers::{Answers, Holds};
 use crate::schema::kind_facts::{KindFacts, KindState};
 
 /// Kind, with the place where it can be read.
