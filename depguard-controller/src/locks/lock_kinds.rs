@@ -28,14 +28,15 @@ type Cluster = Option<LogicalCluster>;
 /// Kind that a lock names, with the name of a subresource if the lock names one.
 pub(super) type NamedKind = (GroupResource, Option<String>);
 
-/// Kinds that locks name, by the logical cluster of the locks.
-pub(super) type NamedKinds = BTreeMap<Cluster, BTreeSet<NamedKind>>;
+/// Kinds that locks name, by the logical cluster of the locks and the group of the kinds.
+pub(super) type NamedKinds = BTreeMap<(Cluster, Group), BTreeSet<NamedKind>>;
 
-/// Answers of the API servers.
+/// Answers of the API servers. Each group is asked about by itself, so that one that can't be asked about, such as that of
+/// an aggregated API server that is away, says nothing about others.
 #[derive(Debug, Default)]
-pub(super) struct Kinds(Answers<Cluster, Found>);
+pub(super) struct Kinds(Answers<(Cluster, Group), Found>);
 
-/// Answer of one API server about the named kinds.
+/// Answer of one API server about the named kinds of one group.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     /// True for each kind, or its subresource, that is served in any version.
@@ -48,9 +49,9 @@ impl Kinds {
     /// Asks for the answers about `named` that are due, and forgets all others. A failure leaves an earlier answer in
     /// place for a minute.
     pub(super) async fn refresh(&mut self, connection: &Connection, control_plane: ControlPlane, named: &NamedKinds) {
-        let ask = |cluster: Cluster, named| async move {
+        let ask = |(cluster, group): (Cluster, Group), named| async move {
             let endpoint = at(connection, cluster.as_ref());
-            find(&endpoint, control_plane, named).await.map_err(|error| error.to_string())
+            find(&endpoint, control_plane, &group, named).await.map_err(|error| error.to_string())
         };
         self.0.refresh(named, MAX_CONCURRENT_READS, holds, ask).await;
     }
@@ -62,17 +63,21 @@ impl Kinds {
 
     /// Returns true if a kind is served, or its subresource if one is named.
     pub(super) fn serves(&self, cluster: &Cluster, kind: &GroupResource, of: Option<&str>) -> Result<bool, &str> {
-        let found = self.0.get(cluster).unwrap_or(Err(NOT_ASKED))?;
+        let found = self.found(cluster.clone(), kind)?;
         found.served.get(&(kind.clone(), of.map(str::to_owned))).copied().ok_or(NOT_ASKED)
     }
 
     /// Returns the logical cluster in which the webhooks of a kind are looked up: that of its APIExport, or its own.
     pub(super) fn place(&self, cluster: &LogicalCluster, kind: &GroupResource) -> Result<LogicalCluster, &str> {
-        let found = self.0.get(&Some(cluster.clone())).unwrap_or(Err(NOT_ASKED))?;
+        let found = self.found(Some(cluster.clone()), kind)?;
         if !found.served.keys().any(|(named, _)| named == kind) {
             return Err(NOT_ASKED);
         }
         Ok(found.exporters.get(kind).unwrap_or(cluster).clone())
+    }
+
+    fn found(&self, cluster: Cluster, kind: &GroupResource) -> Result<&Found, &str> {
+        self.0.get(&(cluster, kind.group.clone())).unwrap_or(Err(NOT_ASKED))
     }
 }
 
@@ -80,25 +85,26 @@ const NOT_ASKED: &str = "the API server has not been asked yet";
 
 #[cfg(test)]
 impl Kinds {
-    /// Returns the answer of one workspace about these kinds, each with the logical cluster of its APIExport; `None`: of no
-    /// APIExport.
+    /// Returns the answer of one workspace about these kinds of one group, each with the logical cluster of its APIExport;
+    /// `None`: of no APIExport.
     pub(super) fn new(cluster: &str, kinds: &[(&str, Option<&str>)]) -> Self {
         use crate::testing::{cluster as logical, kind};
         let served = kinds.iter().map(|(of, _)| ((kind(of), None), true)).collect();
         let exporters = kinds.iter().filter_map(|(of, exporter)| Some((kind(of), logical((*exporter)?)))).collect();
-        Self(Answers::of(Some(logical(cluster)), Found { served, exporters }))
+        let group = kinds.first().map_or(Group::CORE, |(of, _)| kind(of).group);
+        Self(Answers::of((Some(logical(cluster)), group), Found { served, exporters }))
     }
 }
 
 /// Returns the time for which an answer holds: none at all if somebody names another kind since.
-fn holds(cluster: &Cluster, named: &BTreeSet<NamedKind>, found: &Found) -> Holds {
+fn holds(key: &(Cluster, Group), named: &BTreeSet<NamedKind>, found: &Found) -> Holds {
     if named.iter().any(|named| !found.served.contains_key(named)) {
         return Holds::always(Duration::ZERO);
     }
     if found.served.values().any(|served| !served) {
         return LACKING;
     }
-    Holds { first: FRESH, last: long_freshness(cluster) }
+    Holds { first: FRESH, last: long_freshness(key) }
 }
 
 fn at(connection: &Connection, cluster: Option<&LogicalCluster>) -> Endpoint {
@@ -108,26 +114,27 @@ fn at(connection: &Connection, cluster: Option<&LogicalCluster>) -> Endpoint {
     }
 }
 
-/// Finds out which of the kinds are served, and which APIExport each comes from. In kcp a kind that is bound is served, and
-/// only for its subresources and for other kinds the API server is asked.
-async fn find(endpoint: &Endpoint, control_plane: ControlPlane, named: BTreeSet<NamedKind>) -> Result<Found, ApiError> {
+/// Finds out which of the kinds of a group are served, and which APIExport each comes from. In kcp a kind that is bound is
+/// served, and only for its subresources and for other kinds the API server is asked.
+async fn find(
+    endpoint: &Endpoint,
+    control_plane: ControlPlane,
+    group: &Group,
+    named: BTreeSet<NamedKind>,
+) -> Result<Found, ApiError> {
     let is_kcp = control_plane == ControlPlane::Kcp;
     let mut exporters = if is_kcp { exporters(endpoint).await? } else { BTreeMap::new() };
-    let is_known = |(kind, of): &NamedKind| of.is_none() && exporters.contains_key(kind);
-    let asked: BTreeSet<_> =
-        named.iter().filter(|named| !is_known(named)).map(|(kind, _)| kind.group.clone()).collect();
-    let mut resources = BTreeMap::new();
-    for group in &asked {
-        resources.insert(group, served(endpoint, group).await?);
-    }
-    if is_kcp && !asked.is_empty() {
-        // What was bound meanwhile is served, too, and by its APIExport.
-        exporters = self::exporters(endpoint).await?;
+    let mut resources = BTreeSet::new();
+    if !named.iter().all(|(kind, of)| of.is_none() && exporters.contains_key(kind)) {
+        resources = served(endpoint, group).await?;
+        if is_kcp {
+            // What was bound meanwhile is served, too, and by its APIExport.
+            exporters = self::exporters(endpoint).await?;
+        }
     }
     let found = named.into_iter().map(|(kind, of)| {
         let name = of.as_ref().map_or_else(|| kind.resource.to_string(), |of| format!("{}/{of}", kind.resource));
-        let served = resources.get(&kind.group).is_some_and(|found| found.contains(&name));
-        let served = served || (of.is_none() && exporters.contains_key(&kind));
+        let served = resources.contains(&name) || (of.is_none() && exporters.contains_key(&kind));
         ((kind, of), served)
     });
     let served: BTreeMap<_, _> = found.collect();
@@ -191,7 +198,7 @@ mod tests {
             served: served.iter().map(|(of, served)| ((kind(of), None), *served)).collect(),
             exporters: BTreeMap::new(),
         };
-        let place = Some(cluster("c1"));
+        let place = (Some(cluster("c1")), kind("as.x").group);
         let of = |names: &[&str], served: &[(&str, bool)]| {
             let Holds { first, last } = holds(&place, &named(names), &found(served));
             (first, last)

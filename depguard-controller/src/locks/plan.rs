@@ -106,7 +106,8 @@ pub(super) fn named(locks: &[LockSnapshot<'_>], own_namespace: Option<&str>) -> 
     for seen in locks {
         for target in targets(seen, own_namespace) {
             let kind = (target.kind.clone(), target.subresource.as_deref().map(str::to_owned));
-            named.entry(seen.key.cluster.clone()).or_default().insert(kind);
+            let key = (seen.key.cluster.clone(), target.kind.group.clone());
+            named.entry(key).or_default().insert(kind);
         }
     }
     named
@@ -217,5 +218,17 @@ mod tests {
             kinds.serves(&Some(cluster("c2")), &kind("as.example.com"), None),
             Err("the API server has not been asked yet")
         );
+    }
+
+    /// Covers a tenant who names a kind whose API server is away, in a plain cluster: all ask the same API server.
+    #[test]
+    fn each_group_is_asked_about_by_itself() {
+        let of_core =
+            json!({"targets": [{"resource": "configmaps", "name": "a"}, {"resource": "secrets", "name": "a"}]});
+        let objects =
+            [lock("a", "as", &json!({})), json!({"metadata": {"name": "l", "namespace": "b"}, "spec": of_core})];
+        let named = named(&objects.each_ref().map(|object| seen(None, object)), None);
+        let groups: Vec<_> = named.iter().map(|((_, group), kinds)| (group.to_string(), kinds.len())).collect();
+        assert_eq!(groups, [(String::new(), 2), ("example.com".to_owned(), 1)]);
     }
 }

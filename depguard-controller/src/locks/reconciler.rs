@@ -80,7 +80,7 @@ impl LockRounds {
         if !self.features.compat_lock_kinds.is_empty() {
             let client = clients.beside(&None, webhooks::COMPAT_PATH);
             let desired = webhooks::of_compat_locks(&self.features.compat_lock_kinds, &client, own);
-            let known = snapshot::configurations([state, rules], COMPAT_LOCKS_CONFIGURATION).remove(&None);
+            let known = snapshot::configurations(&[state, rules], COMPAT_LOCKS_CONFIGURATION).remove(&None);
             let own = Ok(own_endpoint(&self.context.connection));
             let outcome = self.install(COMPAT_LOCKS_CONFIGURATION, &None, own, known.as_ref(), Some(&desired)).await;
             ended.failed |= outcome != Outcome::Installed;
@@ -144,7 +144,7 @@ impl LockRounds {
         let desired = webhooks::of_lock_kinds(&client, clients.own_namespace.as_deref());
         let endpoint = Ok(own_endpoint(&self.context.connection));
         // In kcp nobody watches depguard's own workspace, so there this configuration is read each time.
-        let known = snapshot::configurations([state, state], LOCK_KINDS_CONFIGURATION).remove(&None);
+        let known = snapshot::configurations(&[state], LOCK_KINDS_CONFIGURATION).remove(&None);
         let outcome = self.install(LOCK_KINDS_CONFIGURATION, &own, endpoint, known.as_ref(), Some(&desired)).await;
         outcome == Outcome::Installed
     }
@@ -178,7 +178,7 @@ impl LockRounds {
         found: &mut RoundOutcomes,
     ) {
         let access = Access::read(self.context.control_plane, self.context.export_name.as_str(), state, rules);
-        let there = snapshot::configurations([state, rules], LOCKS_CONFIGURATION);
+        let there = snapshot::configurations(&[state, rules], LOCKS_CONFIGURATION);
         let places: BTreeSet<InstallPlace> = plan.places.keys().chain(there.keys()).cloned().collect();
         for place in places {
             let known = there.get(&place);

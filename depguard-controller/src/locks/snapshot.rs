@@ -72,8 +72,9 @@ pub(super) fn tables(state: &Snapshot) -> Vec<SeenTable<'_>> {
 }
 
 /// Returns the watched configurations of this name, by place.
-pub(super) fn configurations(states: [&Snapshot; 2], name: &str) -> BTreeMap<InstallPlace, Value> {
-    let all = states.into_iter().flat_map(Snapshot::resources).filter(|resource| resource.watched.names == Some(name));
+pub(super) fn configurations(states: &[&Snapshot], name: &str) -> BTreeMap<InstallPlace, Value> {
+    let all = states.iter().flat_map(|state| state.resources());
+    let all = all.filter(|resource| resource.watched.names == Some(name));
     let all = all.flat_map(|resource| &resource.objects);
     all.map(|((cluster, _), found)| (cluster.clone(), found.text.read())).collect()
 }
