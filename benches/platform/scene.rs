@@ -20,8 +20,10 @@ use crate::process::Process;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Time without more requests than at rest.
 const QUIET: Duration = Duration::from_secs(5);
-/// The most requests of the controller at rest in this time.
+/// The most requests of the controller at rest in this time, besides one for so many providers: paths and schemas are read
+/// again from time to time.
 const AT_REST: u64 = 10;
+const PROVIDERS_AT_REST: u64 = 20;
 /// Number of times that a rule is changed.
 const CHANGES: i64 = 3;
 /// Number of deletions of which the median counts.
@@ -278,13 +280,14 @@ impl Scene {
             // Only the testbed counts requests.
             return Ok(Requests::default());
         }
+        let at_rest = AT_REST + self.providers.len() as u64 / PROVIDERS_AT_REST;
         let mut known = self.requests().await?;
         let begun = Instant::now();
         loop {
             sleep(QUIET).await;
             let now = self.requests().await?;
             let ([_, asked], since) = (sums(&now, &known), sums(&now, before));
-            if since[0] >= least[0] && since[1] >= least[1] && asked <= AT_REST && writes(&now[1], &known[1]) == 0 {
+            if since[0] >= least[0] && since[1] >= least[1] && asked <= at_rest && writes(&now[1], &known[1]) == 0 {
                 return Ok(now);
             }
             if begun.elapsed() > PATIENCE {
