@@ -5,8 +5,8 @@
 //! kinds. The programs run in processes of their own.
 //! For each size the program prints the memory of both, and their requests: at the start, at rest a minute, when one rule
 //! changes, after the API server was lost, and when the controller is started again. A second table is of tenants that lock
-//! objects. It ends with exit code 1 if a change of one rule costs more requests
-//! on a large platform than on a small one, or if the controller at rest, after an outage, or started again, writes what is already so.
+//! objects. The program ends with exit code 1 if a change of one rule, or one more tenant, costs more requests on a large
+//! platform than on a small one, or if the controller at rest, after an outage, or started again, writes what is already so.
 
 #[path = "../floods/cgroup.rs"]
 mod cgroup;
@@ -27,7 +27,7 @@ use depguard_e2e::{Ring, RingKind};
 use depguard_kcp::Feature;
 
 use self::process::{LIMIT, RoleCommand};
-use self::scene::{Figures, LockFigures, Scene};
+use self::scene::{Figures, LockFigures, Scene, Settled};
 
 /// Plays platforms of several sizes.
 #[derive(Debug, Parser)]
@@ -83,8 +83,7 @@ fn main() -> ExitCode {
                 .await
                 .map_err(|why| why.to_string())?;
             let bad = bad(&figures, first.as_ref().unwrap_or(&figures));
-            let verdict = if bad.is_empty() { "good".to_owned() } else { bad.join(", ") };
-            println!("| {number} × {rules} | {figures} | {verdict} |");
+            println!("| {number} × {rules} | {figures} | {} |", verdict(&bad));
             is_good &= bad.is_empty();
             first = first.or(Some(figures));
         }
@@ -101,8 +100,7 @@ fn main() -> ExitCode {
                 Scene::set_up(start().await?, 1, rules, &[Feature::Locks]).await.map_err(|why| why.to_string())?;
             let figures = scene.play_locks(number, Duration::from_secs(rest)).await.map_err(|why| why.to_string())?;
             let bad = bad_locks(&figures, first.as_ref().unwrap_or(&figures));
-            let verdict = if bad.is_empty() { "good".to_owned() } else { bad.join(", ") };
-            println!("| {number} | {figures} | {verdict} |");
+            println!("| {number} | {figures} | {} |", verdict(&bad));
             is_good &= bad.is_empty();
             first = first.or(Some(figures));
         }
@@ -112,25 +110,31 @@ fn main() -> ExitCode {
 
 /// Returns what is wrong with the figures of so many tenants, against those of the fewest.
 fn bad_locks(figures: &LockFigures, fewest: &LockFigures) -> Vec<String> {
-    let mut bad = Vec::new();
+    let mut bad = bad_at_rest(&figures.settled);
     let [another, small] = [figures, fewest].map(|figures| figures.another[1]);
     bad.extend((another > small * 2).then(|| format!("another tenant costs {another} requests instead of {small}")));
-    bad.extend((figures.rest_writes > 0).then(|| format!("{} writes at rest", figures.rest_writes)));
-    bad.extend(
-        figures.memory.iter().any(|memory| *memory > LIMIT).then(|| "more memory than the chart allows".to_owned()),
-    );
     bad
+}
+
+/// Returns what is wrong with two programs that are at rest.
+fn bad_at_rest(settled: &Settled) -> Vec<String> {
+    let mut bad = Vec::new();
+    bad.extend(
+        settled.memory.iter().any(|memory| *memory > LIMIT).then(|| "more memory than the chart allows".to_owned()),
+    );
+    bad.extend((settled.rest_writes > 0).then(|| format!("{} writes at rest", settled.rest_writes)));
+    bad
+}
+
+fn verdict(bad: &[String]) -> String {
+    if bad.is_empty() { "good".to_owned() } else { bad.join(", ") }
 }
 
 /// Returns what is wrong with the figures of a platform, against those of the smallest one.
 fn bad(figures: &Figures, smallest: &Figures) -> Vec<String> {
-    let mut bad = Vec::new();
+    let mut bad = bad_at_rest(&figures.settled);
     let (change, small) = (figures.changed.iter().sum::<u64>(), smallest.changed.iter().sum::<u64>());
     bad.extend((change > small + small / 2).then(|| format!("a change costs {change} requests instead of {small}")));
-    bad.extend(
-        figures.memory.iter().any(|memory| *memory > LIMIT).then(|| "more memory than the chart allows".to_owned()),
-    );
-    bad.extend((figures.rest_writes > 0).then(|| format!("{} writes at rest", figures.rest_writes)));
     bad.extend((figures.outage_writes > 0).then(|| format!("{} writes after an outage", figures.outage_writes)));
     bad.extend((figures.restart_writes > 0).then(|| format!("{} writes of a restart", figures.restart_writes)));
     bad

@@ -32,8 +32,9 @@ const DELETIONS: usize = 31;
 const AT_ONCE: usize = 16;
 /// Limit of memory that no program reaches.
 const NO_LIMIT: u64 = 1 << 40;
-/// Programs, by their accounts.
+/// Name of each tenant's lock.
 const LOCK: &str = "lock";
+/// Programs, by their accounts.
 const PROGRAMS: [&str; 2] = ["depguard-webhook", "depguard-controller"];
 
 /// Testbed with providers.
@@ -44,12 +45,19 @@ pub(crate) struct Scene {
     rules: usize,
 }
 
-/// Memory and requests, each of the webhook and of the controller.
+/// Memory and requests, until both programs are at rest and then, each of the webhook and of the controller.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct Settled {
     pub(crate) memory: [u64; 2],
     started: [u64; 2],
     rest: [u64; 2],
+    pub(crate) rest_writes: u64,
+}
+
+/// Memory and requests of a platform, each of the webhook and of the controller.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) settled: Settled,
     pub(crate) changed: [u64; 2],
     restarted: [u64; 2],
     /// Times of deletions, refused and allowed, as ratios.
@@ -57,19 +65,15 @@ pub(crate) struct Figures {
     /// After an API server that was lost for a while is there again.
     found_again: [u64; 2],
     pub(crate) outage_writes: u64,
-    pub(crate) rest_writes: u64,
     pub(crate) restart_writes: u64,
 }
 
 /// Memory and requests of tenants that lock objects, each of the webhook and of the controller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LockFigures {
-    pub(crate) memory: [u64; 2],
-    started: [u64; 2],
-    pub(crate) rest: [u64; 2],
+    pub(crate) settled: Settled,
     pub(crate) another: [u64; 2],
     deletion: [u64; 2],
-    pub(crate) rest_writes: u64,
 }
 
 type Requests = [BTreeMap<String, u64>; 2];
@@ -90,14 +94,8 @@ impl Scene {
     pub(crate) async fn play(&self, rest: Duration, away: Duration) -> Outcome<Figures> {
         let none = self.requests().await?;
         let (mut webhook, mut controller) = self.start_both().await?;
-        let started = self.until_quiet(&none).await?;
-        let mut figures = Figures { started: sums(&started, &none), ..Figures::default() };
-        sleep(rest).await;
-        let rested = self.requests().await?;
-        (figures.rest, figures.rest_writes) = (sums(&rested, &started), writes(&rested[1], &started[1]));
-        told(webhook.lives().and(controller.lives()))?;
-        figures.memory = [told(webhook.usage().memory())?, told(controller.usage().memory())?];
-
+        let settled = self.settle(&none, rest, &mut webhook, &mut controller).await?;
+        let mut figures = Figures { settled, ..Figures::default() };
         figures.deletions = self.deletions().await?;
 
         // What is asked once a minute may fall into the time of a change, so the cheapest of several counts.
@@ -133,25 +131,44 @@ impl Scene {
         for tenant in &tenants {
             tenant.until_programmed(&self.world, &tenant_lock(tenant)).await?;
         }
-        let started = self.until_quiet(&none).await?;
-        let mut figures = LockFigures { started: sums(&started, &none), ..LockFigures::default() };
-        sleep(rest).await;
-        let rested = self.requests().await?;
-        (figures.rest, figures.rest_writes) = (sums(&rested, &started), writes(&rested[1], &started[1]));
-        told(webhook.lives().and(controller.lives()))?;
-        figures.memory = [told(webhook.usage().memory())?, told(controller.usage().memory())?];
+        let settled = self.settle(&none, rest, &mut webhook, &mut controller).await?;
 
         let before = self.until_quiet(&Requests::default()).await?;
         let another = self.tenant(number).await?;
         another.until_programmed(&self.world, &tenant_lock(&another)).await?;
-        figures.another = sums(&self.requests().await?, &before);
+        let cost = sums(&self.requests().await?, &before);
 
         let before = self.until_quiet(&Requests::default()).await?;
         let kind = self.locked_kind()?;
         another.refused(&self.world, &kind, "locked", &["locked"]).await?;
         another.release(&kind, "free").await?;
-        figures.deletion = sums(&self.requests().await?, &before);
-        Ok(figures)
+        Ok(LockFigures { settled, another: cost, deletion: sums(&self.requests().await?, &before) })
+    }
+
+    /// Waits until both programs, started after the count `none`, are at rest, and tells what they cost until then and in
+    /// the time `rest`.
+    async fn settle(
+        &self,
+        none: &Requests,
+        rest: Duration,
+        webhook: &mut Process,
+        controller: &mut Process,
+    ) -> Outcome<Settled> {
+        let started = self.until_quiet(none).await?;
+        sleep(rest).await;
+        let rested = self.requests().await?;
+        told(webhook.lives().and(controller.lives()))?;
+        Ok(Settled {
+            memory: [told(webhook.usage().memory())?, told(controller.usage().memory())?],
+            started: sums(&started, none),
+            rest: sums(&rested, &started),
+            rest_writes: writes(&rested[1], &started[1]),
+        })
+    }
+
+    /// Returns the provider whose kinds and rules stand for all.
+    fn first(&self) -> Outcome<&Provider> {
+        self.providers.first().ok_or_else(|| Stop::failed("no provider"))
     }
 
     /// Lets the API server answer nothing but errors for a while, and ends all watches. Returns the requests so far.
@@ -165,7 +182,7 @@ impl Scene {
 
     /// Returns how many times as long as a deletion without rules one takes that is refused, and one that is allowed.
     async fn deletions(&self) -> Outcome<[f64; 2]> {
-        let provider = self.providers.first().ok_or_else(|| Stop::failed("no provider"))?;
+        let provider = self.first()?;
         let [one, other] = [provider.kind("One")?, provider.kind("Other")?];
         let tenant = self.world.consumer("deletions", &[provider]).await?;
         tenant.create_target(&other, "used").await?;
@@ -194,8 +211,7 @@ impl Scene {
 
     /// Makes a tenant with two objects, one of them locked.
     async fn tenant(&self, number: usize) -> Outcome<Consumer> {
-        let (provider, kind) =
-            (self.providers.first().ok_or_else(|| Stop::failed("no provider"))?, self.locked_kind()?);
+        let (provider, kind) = (self.first()?, self.locked_kind()?);
         let tenant = self.world.consumer(&format!("t{number}"), &[provider]).await?;
         self.world.bind_locks(&tenant).await?;
         tenant.create_target(&kind, "locked").await?;
@@ -205,7 +221,7 @@ impl Scene {
     }
 
     fn locked_kind(&self) -> Outcome<Resource> {
-        self.providers.first().ok_or_else(|| Stop::failed("no provider"))?.kind("Other")
+        self.first()?.kind("Other")
     }
 
     /// Starts both programs, and waits until all rules are enforced.
@@ -230,7 +246,7 @@ impl Scene {
 
     /// Changes a rule of the first provider, and returns the requests until the new generation is enforced.
     async fn change(&self, controller: &mut Process, generation: i64) -> Outcome<[u64; 2]> {
-        let provider = self.providers.first().ok_or_else(|| Stop::failed("no provider"))?;
+        let provider = self.first()?;
         let [one, other] = [provider.kind("One")?, provider.kind("Other")?];
         let changed = rule("r0", &one, &[(&other, &format!(".spec.changed{generation}.name"))]);
         let before = self.until_quiet(&Requests::default()).await?;
@@ -337,12 +353,22 @@ fn writes(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> u64 {
     all.map(|(verb, number)| number - before.get(verb).unwrap_or(&0)).sum()
 }
 
+impl fmt::Display for Settled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { memory: [webhook, controller], started, rest, .. } = self;
+        write!(f, "{}, {}", webhook >> 20, controller >> 20)?;
+        for [webhook, controller] in [started, rest] {
+            write!(f, " | {webhook}, {controller}")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { memory: [webhook, controller], started, rest, changed, found_again, restarted, .. } = self;
-        let [refused, allowed] = self.deletions;
-        write!(f, "{}, {}", webhook >> 20, controller >> 20)?;
-        for [webhook, controller] in [started, rest, changed, found_again, restarted] {
+        let Self { settled, changed, found_again, restarted, deletions: [refused, allowed], .. } = self;
+        write!(f, "{settled}")?;
+        for [webhook, controller] in [changed, found_again, restarted] {
             write!(f, " | {webhook}, {controller}")?;
         }
         write!(f, " | {refused:.1}, {allowed:.1}")
@@ -351,11 +377,7 @@ impl fmt::Display for Figures {
 
 impl fmt::Display for LockFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { memory: [webhook, controller], started, rest, another, deletion, .. } = self;
-        write!(f, "{}, {}", webhook >> 20, controller >> 20)?;
-        for [webhook, controller] in [started, rest, another, deletion] {
-            write!(f, " | {webhook}, {controller}")?;
-        }
-        Ok(())
+        let Self { settled, another: [webhook, controller], deletion: [deciding, idle] } = self;
+        write!(f, "{settled} | {webhook}, {controller} | {deciding}, {idle}")
     }
 }

@@ -17,9 +17,11 @@ use crate::schema::answers::{Answers, Holds};
 /// both.
 const FRESH: Duration = Duration::from_secs(60);
 /// Times for which an answer holds that lacks a kind.
-const LACKING: Holds = Holds { first: Duration::from_secs(4), last: Duration::from_secs(30) };
+pub(super) const LACKING: Holds = Holds { first: Duration::from_secs(4), last: Duration::from_secs(30) };
 /// Maximum number of workspaces that are asked at once.
 const MAX_CONCURRENT_READS: usize = 8;
+/// Reason while there is no answer.
+const NOT_ASKED: &str = "the API server has not been asked yet";
 /// Maximum number of versions of a group that are asked about.
 const MAX_VERSIONS: usize = 32;
 
@@ -80,8 +82,6 @@ impl Kinds {
         self.0.get(&(cluster, kind.group.clone())).unwrap_or(Err(NOT_ASKED))
     }
 }
-
-const NOT_ASKED: &str = "the API server has not been asked yet";
 
 #[cfg(test)]
 impl Kinds {

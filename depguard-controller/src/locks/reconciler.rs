@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::locks::export_access::{Access, PlaceAccess};
-use crate::locks::lock_kinds::Kinds;
+use crate::locks::lock_kinds::{Kinds, LACKING};
 use crate::locks::namespace_retention::NamespaceRetention;
 use crate::locks::plan::{Plan, PlanInput, named, plan};
 use crate::locks::status::{self, RoundOutcomes};
@@ -123,6 +123,10 @@ impl LockRounds {
         let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         ended.failed |= !report(&self.context.connection, &input, &found, &now).await;
         ended.again = kinds.next_due().map(|due| due.saturating_duration_since(Instant::now()));
+        if plan.is_partial {
+            // There was no time to ask about some kind, or no answer.
+            ended.again = Some(ended.again.map_or(LACKING.first, |again| again.min(LACKING.first)));
+        }
         let missing = self.memory.keeping.clean(&self.context.connection, &input, &stored).await;
         for after in missing.into_iter().chain(leaves) {
             ended.again = Some(ended.again.map_or(after, |again| again.min(after)));

@@ -15,7 +15,7 @@ pub(crate) struct Finding {
     pub(crate) message: String,
 }
 
-/// What metrics tell of a status.
+/// Figures of a status, for metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
     /// Type, status and reason of each condition. Rules that are alike share them.
