@@ -49,6 +49,9 @@ struct Arguments {
     /// Play on a real kube-apiserver, which `DEPGUARD_RINGS=kube` chooses, and which counts no requests.
     #[arg(long)]
     kube: bool,
+    /// Play on a real kcp, which `DEPGUARD_RINGS=kcp` chooses, and which counts no requests.
+    #[arg(long)]
+    kcp: bool,
     /// Time at rest, in seconds.
     #[arg(long, default_value_t = 60)]
     rest: u64,
@@ -61,11 +64,15 @@ struct Arguments {
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
-    let Arguments { command, providers, rules, tenants, kubernetes, kube, rest, away } = Arguments::parse();
+    let Arguments { command, providers, rules, tenants, kubernetes, kube, kcp, rest, away } = Arguments::parse();
     let kind = if kubernetes { RingKind::TestbedKubernetes } else { RingKind::TestbedKcp };
-    let start = async || match kube {
-        true => Ring::cluster().await?.map_err(|why| why.to_string()),
-        false => Ring::testbed(kind).await.map_err(|why| why.to_string()),
+    let start = async || {
+        let ring = match (kube, kcp) {
+            (true, _) => Ring::cluster().await?,
+            (_, true) => Ring::chosen_kcp().await?,
+            _ => Ring::testbed(kind).await,
+        };
+        ring.map_err(|why| why.to_string())
     };
     program::run("platform", async {
         if let Some(RoleCommand::Role { program, flags }) = command {

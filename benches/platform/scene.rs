@@ -353,14 +353,21 @@ fn writes(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> u64 {
     all.map(|(verb, number)| number - before.get(verb).unwrap_or(&0)).sum()
 }
 
+impl Settled {
+    /// Prints a cell of a table: requests of the webhook and of the controller, where the server counts them.
+    fn cell(&self, f: &mut fmt::Formatter<'_>, [webhook, controller]: [u64; 2]) -> fmt::Result {
+        match self.started {
+            [0, 0] => f.write_str(" | not counted"),
+            _ => write!(f, " | {webhook}, {controller}"),
+        }
+    }
+}
+
 impl fmt::Display for Settled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { memory: [webhook, controller], started, rest, .. } = self;
         write!(f, "{}, {}", webhook >> 20, controller >> 20)?;
-        for [webhook, controller] in [started, rest] {
-            write!(f, " | {webhook}, {controller}")?;
-        }
-        Ok(())
+        [started, rest].into_iter().try_for_each(|requests| self.cell(f, *requests))
     }
 }
 
@@ -368,16 +375,15 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { settled, changed, found_again, restarted, deletions: [refused, allowed], .. } = self;
         write!(f, "{settled}")?;
-        for [webhook, controller] in [changed, found_again, restarted] {
-            write!(f, " | {webhook}, {controller}")?;
-        }
+        [changed, found_again, restarted].into_iter().try_for_each(|requests| settled.cell(f, *requests))?;
         write!(f, " | {refused:.1}, {allowed:.1}")
     }
 }
 
 impl fmt::Display for LockFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { settled, another: [webhook, controller], deletion: [deciding, idle] } = self;
-        write!(f, "{settled} | {webhook}, {controller} | {deciding}, {idle}")
+        let Self { settled, another, deletion } = self;
+        write!(f, "{settled}")?;
+        [another, deletion].into_iter().try_for_each(|requests| settled.cell(f, *requests))
     }
 }
