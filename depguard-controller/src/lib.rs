@@ -42,7 +42,7 @@ mod probe;
 /// Rounds, requests and metrics, which rules, locks and owners have in common.
 mod runtime;
 
-/// Schemas of kinds, and the check of a rule's paths against them.
+/// Reading of kinds, each answer kept for a while.
 mod schema;
 
 /// Leader election.
@@ -63,7 +63,7 @@ pub use model::webhook_target::{WebhookTarget, WebhookTargetError};
 pub use runtime::ca_bundle::CaBundleError;
 pub use runtime::start_error::StartError;
 pub use schema::kind_reader::read_kind;
-pub use schema::rule_check;
+
 pub use uninstall::removal::{Removed, Uninstall, UninstallError, Uninstalled, uninstall};
 
 /// The page that a registry shows.

@@ -148,6 +148,9 @@ pub mod applicability;
 /// Probes: the rules that a webhook has loaded, and a check that API servers ask the webhook.
 pub mod probe;
 
+/// Schemas of kinds, and the fit of a rule to the kinds that it names.
+pub mod schema;
+
 /// Rules: parsed, checked, and compiled to edges. The names, paths and patterns of every [`Rule`] are valid.
 pub mod rule;
 

@@ -1,24 +1,24 @@
 //! Condition `Accepted`: the rule is valid, its paths lead somewhere, and API servers ask webhooks about its kinds.
 
 use depguard_core::Rule;
+use depguard_core::schema::{self, Schema, SchemaFit};
 
 use crate::model::condition::{Finding, Findings};
-use crate::schema::rule_check::{self, Schema, SchemaFit};
 
 /// Returns the condition of a valid rule: true if the rule's paths lead somewhere in its dependents, and API servers ask
 /// webhooks about its kinds. `schema` is that of the dependents, if it is known.
 pub(crate) fn accepted(parsed: &Rule, schema: Option<&Schema>) -> Finding {
     let mut findings = Findings::default();
-    for (field, why) in rule_check::unreviewed(parsed) {
+    for (field, why) in schema::unreviewed(parsed) {
         findings.push(Finding::no("NotReviewed", format!("{field} has no effect: {why}")));
     }
     match schema {
         None => {
-            let dependents = rule_check::name(&parsed.dependent().gvr);
+            let dependents = schema::name(&parsed.dependent().gvr);
             findings.note(format!("the paths were not checked: the schema of {dependents} is not known"));
         }
         Some(schema) => {
-            for path in rule_check::paths(parsed, schema) {
+            for path in schema::paths(parsed, schema) {
                 match path.fit {
                     SchemaFit::Fits => {}
                     SchemaFit::Open => findings.note(path.to_string()),

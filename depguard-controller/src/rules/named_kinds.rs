@@ -3,6 +3,7 @@
 use depguard_core::api::Strategy;
 use depguard_core::model::Kind;
 use depguard_core::rule::Edge;
+use depguard_core::schema::{self, KindFacts, Mismatch, Schema};
 use depguard_core::{ControlPlane, ExportName, GroupVersionResource, Rule};
 
 use crate::model::api_bindings::{Claim, SCHEMAS};
@@ -10,7 +11,6 @@ use crate::model::condition::{Finding, Findings};
 use crate::model::install_place::InstallPlace;
 use crate::rules::plan::{PlanInput, RulePlan, TargetPlan};
 use crate::schema::kind_reader::{KindKey, Kinds};
-use crate::schema::rule_check::{self, KindFacts, Mismatch, Schema};
 
 /// Kinds that a rule names, with the results of reading them.
 pub(crate) struct NamedKinds<'a> {
@@ -31,7 +31,7 @@ impl<'a> NamedKinds<'a> {
     pub(crate) fn missing_kinds(&self) -> Vec<String> {
         let problem = |key: Option<KindKey>, field: &str| {
             let key = key?;
-            rule_check::kind(self.kinds.get(&key), &key.gvr, None, field).err()
+            schema::kind(self.kinds.get(&key), &key.gvr, None, field).err()
         };
         let dependent = problem(self.dependent_key(), "spec.dependent");
         let dependent = dependent.filter(|problem| matches!(problem.what, Mismatch::NotServed | Mismatch::Version));
@@ -45,7 +45,7 @@ impl<'a> NamedKinds<'a> {
     /// Returns the dependencies for which it is known that no dependent can hold such a reference.
     pub(crate) fn unmatchable_dependencies(&self) -> Vec<usize> {
         let Some(schema) = self.schema() else { return Vec::new() };
-        let unmatchable = self.rule.edges().iter().filter(|edge| rule_check::is_blind(edge, schema));
+        let unmatchable = self.rule.edges().iter().filter(|edge| schema::is_blind(edge, schema));
         unmatchable.map(|edge| edge.index).collect()
     }
 
@@ -53,7 +53,7 @@ impl<'a> NamedKinds<'a> {
     pub(crate) fn check_served(&self, findings: &mut Findings) {
         let mut check = |key: Option<KindKey>, kind: Option<&Kind>, field: &str| {
             let Some(key) = key else { return };
-            let Err(problem) = rule_check::kind(self.kinds.get(&key), &key.gvr, kind, field) else { return };
+            let Err(problem) = schema::kind(self.kinds.get(&key), &key.gvr, kind, field) else { return };
             findings.push(match problem.what {
                 Mismatch::Unknown => Finding::unknown("Unknown", problem.to_string()),
                 Mismatch::NotServed | Mismatch::Version | Mismatch::Kind => {
@@ -73,8 +73,8 @@ impl<'a> NamedKinds<'a> {
         let (edge, target) = (self.rule.edges().get(index), self.plan.targets.get(index));
         let (Some(edge), Some(target)) = (edge, target) else { return (None, None) };
         let Some(dependents) = self.facts(self.dependent_key()) else { return (None, None) };
-        let lookup = rule_check::lookup(edge, dependents, self.facts(target_key(self.input, edge, target)));
-        (lookup.strategy, lookup.add.map(|path| rule_check::selectable_hint(&self.rule.dependent().gvr, &path)))
+        let lookup = schema::lookup(edge, dependents, self.facts(target_key(self.input, edge, target)));
+        (lookup.strategy, lookup.add.map(|path| schema::selectable_hint(&self.rule.dependent().gvr, &path)))
     }
 
     /// Returns true if it is known that the targets of this resource, written with its group, are in no namespace.

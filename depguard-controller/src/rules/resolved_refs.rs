@@ -5,6 +5,7 @@ use depguard_core::api::{ACCEPT_ANNOTATION, PATH_ANNOTATION};
 use depguard_core::applicability::{Acceptance, RuleGrant};
 use depguard_core::model::GroupResource;
 use depguard_core::rule::RuleKey;
+use depguard_core::schema::local_targets;
 use depguard_core::{ExportName, LogicalCluster, Rule, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
 
@@ -13,7 +14,6 @@ use crate::model::api_exports::Served;
 use crate::model::condition::{Finding, Findings};
 use crate::rules::named_kinds::NamedKinds;
 use crate::rules::plan::{PlanInput, RulePlan};
-use crate::schema::rule_check::local_targets;
 
 /// Returns the condition: true if the workspaces, exports and kinds exist, and the providers accept the rule. `exports`
 /// has the [problems](export_problems) of the rule's APIExports.

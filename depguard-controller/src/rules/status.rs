@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use depguard_core::Rule;
 use depguard_core::api::{Condition, DependencyRuleStatus, Strategy, TargetStatus};
+use depguard_core::schema;
 use depguard_kcp::ObjectText;
 use serde_json::{Value, json};
 
@@ -25,7 +26,6 @@ use crate::rules::targets_exist::{TARGETS_EXIST, targets_exist};
 use crate::rules::written_rule::{ALLOWANCE_EXCEEDED, Unusable};
 use crate::rules::{accepted, enforced, interlocked, programmed, resolved_refs};
 use crate::schema::kind_reader::Kinds;
-use crate::schema::rule_check;
 
 const ENFORCED: &str = "Enforced";
 /// Maximum number of resources that a rule's summary names.
@@ -199,7 +199,7 @@ fn of_rule(
     let missing_exports = exports.iter().filter(|problem| problem.status == "False");
     let flaws = Flaws {
         unmatchable: named.unmatchable_dependencies(),
-        unreviewed: rule_check::unreviewed(parsed),
+        unreviewed: schema::unreviewed(parsed),
         missing_exports: missing_exports.map(|problem| problem.message.clone()).collect(),
         missing: named.missing_kinds(),
     };

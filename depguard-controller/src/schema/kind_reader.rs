@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use depguard_core::GroupVersionResource;
+use depguard_core::schema::{KindFacts, KindState};
 use depguard_kcp::{Endpoint, long_freshness};
 use tokio::time::Instant;
 
 use crate::model::install_place::InstallPlace;
 use crate::schema::answers::{Answers, Holds};
-use crate::schema::kind_facts::{KindFacts, KindState};
 
 /// Kind, with the place where it can be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +90,9 @@ pub async fn read_kind(
     };
     match seen {
         KindState::Facts(facts) if !with_schema => {
-            KindState::Facts(Arc::new(KindFacts { schema: None, ..Arc::unwrap_or_clone(facts) }))
+            let mut facts = Arc::unwrap_or_clone(facts);
+            facts.schema = None;
+            KindState::Facts(Arc::new(facts))
         }
         seen => seen,
     }

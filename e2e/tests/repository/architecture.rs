@@ -22,6 +22,7 @@ const CRATES: &[Crate] = &[
             "freshness",
             "applicability",
             "probe",
+            "schema",
             "rule",
             "protocol",
             "scan",

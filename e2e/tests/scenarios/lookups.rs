@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use depguard_controller::{manifests, rule_check};
+use depguard_controller::manifests;
 use depguard_core::model::{Resource as ResourceName, Version};
 use depguard_core::rule::Edge;
+use depguard_core::schema;
 use depguard_core::{ControlPlane, Group, GroupVersionResource, OverridePolicy, Query, Rule, RuleSet, Workspaces};
 use depguard_e2e::rules::{RULES, pack as pack_named, rule};
 use depguard_e2e::{Cast, Depguard, Outcome, Provider, Reference, Resource, Stop, World, ensure};
@@ -141,7 +142,7 @@ pub(crate) async fn built_in_fields(world: Arc<World>) -> Outcome {
     }
     let (mut selected, mut refused) = (0, 0);
     for (gvr, mut fields) in kinds {
-        let listed = rule_check::built_in_fields(&gvr);
+        let listed = schema::built_in_fields(&gvr);
         let listed: BTreeSet<_> =
             listed.iter().map(|field| field.to_string().trim_start_matches('.').to_owned()).collect();
         fields.extend(listed.iter().cloned());

@@ -6,8 +6,8 @@
 use std::io::Read;
 use std::sync::LazyLock;
 
-use depguard_controller::rule_check::KindFacts;
 use depguard_core::model::{GroupResource, Version};
+use depguard_core::schema::KindFacts;
 use depguard_core::{Group, GroupVersionResource, api};
 use flate2::read::GzDecoder;
 use serde::Deserialize;

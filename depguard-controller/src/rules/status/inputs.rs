@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use depguard_core::Rule;
 use depguard_core::applicability::RuleGrant;
+use depguard_core::schema::KindState;
 
 use crate::rules::interlocked::{InterlockView, ReferenceGraph};
 use crate::rules::named_kinds::kind_keys;
 use crate::rules::plan::{PlanInput, RulePlan};
 use crate::rules::status::RoundOutcomes;
-use crate::schema::kind_facts::KindState;
 
 /// Returns a hash of all that the status of a rule is made from, besides its object and the time. Facts about kinds count
 /// by their addresses, so two hashes can be compared only while the facts of both exist.

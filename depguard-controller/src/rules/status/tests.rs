@@ -13,6 +13,7 @@ use depguard_core::api::FailurePolicy;
 use depguard_core::applicability::{PathLookups, RuleGrants};
 use depguard_core::probe::LoadedRule;
 use depguard_core::rule::RuleKey;
+use depguard_core::schema::{KindFacts, KindState};
 use depguard_core::{ControlPlane, WorkspacePath};
 use depguard_kcp::{Allowance, ObjectText, WorkspaceLookup};
 use serde_json::json;
@@ -29,9 +30,7 @@ use crate::rules::named_kinds::kind_keys;
 use crate::rules::plan::plan;
 use crate::rules::written_rule::WrittenRule;
 use crate::runtime::client_config::Clients;
-use crate::schema::kind_facts::{KindFacts, KindState};
 use crate::schema::kind_reader::KindKey;
-use crate::schema::openapi::Schema;
 use crate::testing::{accepting, binding, clients, cluster, export, local, path, rule};
 
 const NETWORK: &str = "root:providers:network";
@@ -214,15 +213,11 @@ fn facts(resource: &str, edit: impl Fn(&mut KindFacts)) -> KindState {
         "vpcRef": {"type": "object", "properties": {"name": {"type": "string"}, "port": {"type": "integer"}}},
         "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
     }}}});
-    let mut facts = KindFacts {
-        kind: if resource == "virtualmachines" { "VirtualMachine" } else { "VPC" }.to_owned(),
-        namespaced: true,
-        served: vec!["v1alpha1".to_owned()],
-        schema: Some(Schema { root: schema, components: serde_json::Map::new() }),
-        selectable: Vec::new(),
-        printed: Vec::new(),
-        is_custom: true,
-    };
+    let kind = if resource == "virtualmachines" { "VirtualMachine" } else { "VPC" };
+    let definition = json!({"spec": {"scope": "Namespaced", "names": {"kind": kind}, "versions": [
+        {"name": "v1alpha1", "served": true, "schema": schema},
+    ]}});
+    let mut facts = KindFacts::from_definition(&definition, "v1alpha1").unwrap();
     edit(&mut facts);
     KindState::Facts(Arc::new(facts))
 }

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_controller::rule_check::{self, ExpectedType, KindFacts, Mismatch, PathFit, SchemaFit};
 use depguard_core::FieldPath;
 use depguard_core::api::Strategy;
 use depguard_core::model::{GroupResource, Kind};
 use depguard_core::rule::Edge;
+use depguard_core::schema::{self, ExpectedType, KindFacts, Mismatch, PathFit, SchemaFit};
 
 use super::code::Code;
 use super::finding::Report;
@@ -35,7 +35,7 @@ impl<'k> KindChecker<'k> {
 
     /// Reports the mistakes of a rule, and the changes that would make its lookups cheap.
     pub(super) fn check(&mut self, written: &ParsedRule<'_>, patches: &mut Patches, report: &mut Report) {
-        let unreviewed = rule_check::unreviewed(&written.rule);
+        let unreviewed = schema::unreviewed(&written.rule);
         for (field, why) in &unreviewed {
             let message = format!("{field} has no effect: {why}; remove it");
             report.push(Code::KindUnreviewed, written.subject, field, message);
@@ -46,7 +46,7 @@ impl<'k> KindChecker<'k> {
         if let Some(facts) = facts(&dependents) {
             self.check_paths(written, &named, facts, report);
         }
-        for target in rule_check::local_targets(&written.rule) {
+        for target in schema::local_targets(&written.rule) {
             report.push(Code::LocalTarget, written.subject, target.field.clone(), target.to_string());
         }
         for edge in written.edges() {
@@ -82,7 +82,7 @@ impl<'k> KindChecker<'k> {
                 return None;
             }
         };
-        if let Err(problem) = rule_check::kind(Some(&known.seen), &named.gvr, kind, field) {
+        if let Err(problem) = schema::kind(Some(&known.seen), &named.gvr, kind, field) {
             let (code, at) = match problem.what {
                 Mismatch::Unknown => (Code::KindUnchecked, field.to_owned()),
                 Mismatch::NotServed => (Code::KindNotServed, format!("{field}.resource")),
@@ -115,7 +115,7 @@ impl<'k> KindChecker<'k> {
             }
             return;
         };
-        for path in rule_check::paths(&written.rule, schema) {
+        for path in schema::paths(&written.rule, schema) {
             if dependency_of(&path.field).is_none_or(|index| !usable.contains(&index)) {
                 continue;
             }
@@ -130,7 +130,7 @@ impl<'k> KindChecker<'k> {
     }
 
     /// Returns advice with the nearest existing path.
-    fn advice(&mut self, path: &PathFit<'_>, named: &KindReference, schema: &rule_check::Schema) -> String {
+    fn advice(&mut self, path: &PathFit<'_>, named: &KindReference, schema: &schema::Schema) -> String {
         self.compared = self.compared.saturating_add(1);
         let is_map = path.expected == ExpectedType::Map;
         let nearest = (self.compared <= MAX_COMPARED).then(|| {
@@ -154,7 +154,7 @@ fn suggest(
     patches: &mut Patches,
     report: &mut Report,
 ) {
-    let lookup = rule_check::lookup(edge, dependents, targets);
+    let lookup = schema::lookup(edge, dependents, targets);
     let Some(path) = lookup.add else { return };
     let gvr = &written.rule.dependent().gvr;
     let resource = &gvr.resource;
@@ -177,7 +177,7 @@ fn suggest(
     let message = format!(
         "each deletion of {} reads {read} to find references: {}{how}",
         edge.target.gvr.resource,
-        rule_check::selectable_hint(gvr, &path)
+        schema::selectable_hint(gvr, &path)
     );
     report.push(
         Code::SelectableField,

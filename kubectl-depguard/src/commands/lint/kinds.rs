@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use depguard_controller::rule_check::{KindFacts, KindState};
 use depguard_core::model::GroupResource;
 use depguard_core::rule::Edge;
+use depguard_core::schema::{KindFacts, KindState};
 use depguard_core::{ExportName, GroupVersionResource, Rule, WorkspacePath};
 use serde_json::Value;
 

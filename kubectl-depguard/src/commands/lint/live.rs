@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use depguard_controller::read_kind;
-use depguard_controller::rule_check::KindState;
 use depguard_core::model::GroupResource;
+use depguard_core::schema::KindState;
 use depguard_core::{ExportName, api};
 use depguard_kcp::Endpoint;
 use futures::{StreamExt, stream};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use depguard_controller::rule_check::MAX_SELECTABLE;
 use depguard_core::FieldPath;
+use depguard_core::schema::MAX_SELECTABLE;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -8,10 +8,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_controller::packs::LEFT_OUT_ANNOTATION;
-use depguard_controller::rule_check::{ExpectedType, KindState};
 use depguard_core::FieldPath;
 use depguard_core::model::{GroupResource, Segment};
 use depguard_core::rule::Reference;
+use depguard_core::schema::{ExpectedType, KindState};
 use serde_json::Value;
 
 use super::code::Code;

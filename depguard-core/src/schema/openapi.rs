@@ -4,9 +4,9 @@ mod paths;
 
 use std::sync::LazyLock;
 
-use depguard_core::FieldPath;
-use depguard_core::model::Segment;
 use serde_json::{Map, Value, json};
+
+use crate::model::field_path::{FieldPath, Segment};
 
 /// Schema of a kind, as an APIResourceSchema or a CustomResourceDefinition holds it, or as an API server publishes it.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,12 +1,17 @@
 //! Fit of a rule to the kinds that it names. The controller reports it in a rule's status; these functions tell it
-//! before the rule is applied. Pure.
+//! before the rule is applied.
 //!
 //! A kind is read from its definition, or from what an API server publishes ([`KindFacts`]). [`paths`] then tells where
 //! a rule's paths lead in the kind, [`kind`] checks the kind against the rule, and [`lookup`] tells how dependents will
 //! be found:
 //!
+//! [`KindFacts`]: crate::schema::KindFacts
+//! [`paths`]: crate::schema::paths
+//! [`kind`]: crate::schema::kind()
+//! [`lookup`]: crate::schema::lookup()
+//!
 //! ```
-//! use depguard_controller::rule_check::{SchemaFit, KindFacts, paths};
+//! use depguard_core::schema::{SchemaFit, KindFacts, paths};
 //! use depguard_core::{ControlPlane, Rule};
 //! use serde_json::json;
 //!
@@ -36,11 +41,17 @@
 
 use std::fmt;
 
-use depguard_core::api::Strategy;
-use depguard_core::model::{GroupResource, Kind};
-use depguard_core::protocol::Unreviewed;
-use depguard_core::rule::{Edge, Reference};
-use depguard_core::{FieldPath, GroupVersionResource, Rule};
+use crate::model::api::Strategy;
+use crate::model::field_path::FieldPath;
+use crate::model::names::{GroupResource, GroupVersionResource, Kind};
+use crate::protocol::Unreviewed;
+use crate::rule::checked_rule::Rule;
+use crate::rule::{Edge, Reference};
+
+mod built_in_fields;
+mod kind_facts;
+mod local_target;
+mod openapi;
 
 pub use crate::schema::built_in_fields::built_in_fields;
 pub use crate::schema::kind_facts::{KindFacts, KindState};
@@ -91,7 +102,7 @@ pub fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
 }
 
 /// Returns true if no dependent can hold such a reference.
-pub(crate) fn is_blind(edge: &Edge, schema: &Schema) -> bool {
+pub fn is_blind(edge: &Edge, schema: &Schema) -> bool {
     let is_missing =
         |path| matches!(schema.fit(path, expected_type(edge, path)), SchemaFit::Missing(_) | SchemaFit::Other(_));
     match &edge.reference {
@@ -203,7 +214,7 @@ pub fn selectable_hint(gvr: &GroupVersionResource, path: &FieldPath) -> String {
 }
 
 /// Returns a name such as `virtualmachines.compute.example.com v1alpha1`.
-pub(crate) fn name(gvr: &GroupVersionResource) -> String {
+pub fn name(gvr: &GroupVersionResource) -> String {
     format!("{} {}", gvr.group_resource(), gvr.version)
 }
 

@@ -1,8 +1,8 @@
 //! Enumeration of a schema's paths.
 
-use depguard_core::FieldPath;
 use serde_json::{Map, Value};
 
+use crate::model::field_path::FieldPath;
 use crate::schema::openapi::{ExpectedType, Schema, SchemaSearch, every_object_s};
 
 /// Maximum number of paths that are returned.

@@ -3,7 +3,8 @@
 //! `e2e/tests/scenarios/lookups.rs` asks a real kube-apiserver for each of them, and for the other fields by which the
 //! ready-made rules could look dependents up. docs/status.md has the table.
 
-use depguard_core::{FieldPath, GroupVersionResource};
+use crate::model::field_path::FieldPath;
+use crate::model::names::GroupVersionResource;
 
 /// Fields that can hold the name of another object, by group and resource.
 const FIELDS: [(&str, &str, &[&str]); 8] = [

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use depguard_core::{FieldPath, GroupVersionResource};
 use serde_json::{Map, Value};
 
+use crate::model::field_path::FieldPath;
+use crate::model::names::GroupVersionResource;
 use crate::schema::built_in_fields::built_in_fields;
 use crate::schema::openapi::{PRESERVES_UNKNOWN, Schema};
 
@@ -194,11 +195,10 @@ fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
 
 #[cfg(test)]
 mod tests {
-    use depguard_core::Group;
-    use depguard_core::model::{Resource, Version};
     use serde_json::json;
 
     use super::*;
+    use crate::model::names::{Group, Resource, Version};
     use crate::schema::openapi::{ExpectedType, SchemaFit};
 
     fn gvr(group: &str, version: &str, resource: &str) -> GroupVersionResource {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use depguard_core::model::GroupResource;
-use depguard_core::{ExportName, Group, Rule};
+use crate::model::names::{ExportName, Group, GroupResource};
+use crate::rule::checked_rule::Rule;
 
 /// API groups, beside the core group, that kcp itself serves in each workspace; no provider exports them.
 const BUILT_IN: [&str; 8] = [
@@ -63,10 +63,10 @@ impl fmt::Display for LocalTarget<'_> {
 
 #[cfg(test)]
 mod tests {
-    use depguard_core::ControlPlane;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::model::control_plane::ControlPlane;
 
     fn rule(export: Option<&str>, dependencies: &Value) -> Rule {
         let mut rule = json!({
