@@ -354,12 +354,14 @@ fn writes(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> u64 {
 }
 
 impl Settled {
-    /// Prints a cell of a table: requests of the webhook and of the controller, where the server counts them.
+    /// Returns true if the server counted requests: neither program starts without any.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.started != [0, 0]
+    }
+
+    /// Prints a cell of a table: requests of the webhook and of the controller.
     fn cell(&self, f: &mut fmt::Formatter<'_>, [webhook, controller]: [u64; 2]) -> fmt::Result {
-        match self.started {
-            [0, 0] => f.write_str(" | not counted"),
-            _ => write!(f, " | {webhook}, {controller}"),
-        }
+        if self.is_counted() { write!(f, " | {webhook}, {controller}") } else { f.write_str(" | -") }
     }
 }
 
