@@ -63,7 +63,6 @@ pub use model::webhook_target::{WebhookTarget, WebhookTargetError};
 pub use runtime::ca_bundle::CaBundleError;
 pub use runtime::start_error::StartError;
 pub use schema::kind_reader::read_kind;
-
 pub use uninstall::removal::{Removed, Uninstall, UninstallError, Uninstalled, uninstall};
 
 /// The page that a registry shows.

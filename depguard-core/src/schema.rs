@@ -144,16 +144,15 @@ pub fn kind(
     kind: Option<&Kind>,
     field: &str,
 ) -> Result<(), KindProblem> {
-    let shown = name(gvr);
     let problem = |what, message| Err(KindProblem { what, message });
     match seen {
-        None => problem(Mismatch::Unknown, format!("depguard has not read {shown} yet")),
+        None => problem(Mismatch::Unknown, format!("depguard has not read {gvr} yet")),
         Some(KindState::Unknown(why)) => {
-            problem(Mismatch::Unknown, format!("could not find out whether the API server serves {shown}: {why}"))
+            problem(Mismatch::Unknown, format!("could not find out whether the API server serves {gvr}: {why}"))
         }
         Some(KindState::NotServed) => problem(
             Mismatch::NotServed,
-            format!("there is no {shown}: correct the group, version and resource of {field}"),
+            format!("there is no {gvr}: correct the group, version and resource of {field}"),
         ),
         Some(KindState::Facts(facts)) if !facts.served.iter().any(|served| served == gvr.version.as_str()) => {
             let (served, kind) = (facts.served.join(", "), gvr.group_resource());
@@ -166,7 +165,7 @@ pub fn kind(
             )
         }
         Some(KindState::Facts(facts)) if kind.is_some_and(|kind| kind.as_str() != facts.kind) => {
-            problem(Mismatch::Kind, format!("the kind of {shown} is {}: correct {field}.kind", facts.kind))
+            problem(Mismatch::Kind, format!("the kind of {gvr} is {}: correct {field}.kind", facts.kind))
         }
         Some(KindState::Facts(_)) => Ok(()),
     }
@@ -213,11 +212,6 @@ pub fn selectable_hint(gvr: &GroupVersionResource, path: &FieldPath) -> String {
     format!("add `jsonPath: {path}` to selectableFields of version {} of {}", gvr.version, gvr.group_resource())
 }
 
-/// Returns a name such as `virtualmachines.compute.example.com v1alpha1`.
-pub fn name(gvr: &GroupVersionResource) -> String {
-    format!("{} {}", gvr.group_resource(), gvr.version)
-}
-
 fn expected_type(edge: &Edge, path: &FieldPath) -> ExpectedType {
     match &edge.reference {
         Reference::Selector(own) if own == path => ExpectedType::Map,
@@ -229,7 +223,7 @@ fn expected_type(edge: &Edge, path: &FieldPath) -> ExpectedType {
 
 impl fmt::Display for PathFit<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (field, path, dependents) = (&self.field, self.path, name(self.dependents));
+        let (field, path, dependents) = (&self.field, self.path, self.dependents);
         match &self.fit {
             SchemaFit::Fits => write!(f, "{field} fits {dependents}"),
             SchemaFit::Open => {

@@ -14,7 +14,7 @@ pub(crate) fn accepted(parsed: &Rule, schema: Option<&Schema>) -> Finding {
     }
     match schema {
         None => {
-            let dependents = schema::name(&parsed.dependent().gvr);
+            let dependents = &parsed.dependent().gvr;
             findings.note(format!("the paths were not checked: the schema of {dependents} is not known"));
         }
         Some(schema) => {

@@ -89,10 +89,9 @@ pub async fn read_kind(
         None => see_kind(endpoint, gvr, with_schema).await,
     };
     match seen {
-        KindState::Facts(facts) if !with_schema => {
-            let mut facts = Arc::unwrap_or_clone(facts);
-            facts.schema = None;
-            KindState::Facts(Arc::new(facts))
+        KindState::Facts(mut facts) if !with_schema => {
+            Arc::make_mut(&mut facts).schema = None;
+            KindState::Facts(facts)
         }
         seen => seen,
     }

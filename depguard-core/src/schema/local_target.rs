@@ -1,4 +1,4 @@
-//! Targets that a rule takes from its own workspace, although its dependents are in other workspaces too. Pure.
+//! Targets that a rule takes from its own workspace, although its dependents are in other workspaces too.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Check of a path against the OpenAPI schema of a kind: pure.
+//! Check of a path against the OpenAPI schema of a kind.
 
 mod paths;
 
