@@ -126,7 +126,7 @@
 
 // From top to bottom: each module imports only from those below it (e2e/tests/repository/architecture.rs holds the order).
 
-/// Reviews of updates, evictions and subresources: object locks, and owners across namespaces.
+/// Reviews of updates, evictions and subresources: object locks, owners across namespaces, and rules themselves.
 mod guards;
 
 /// Evaluation of a deletion, from a review to a decision: it returns queries, takes their answers, and decides.
@@ -177,6 +177,7 @@ pub use evaluation::decision::Decision;
 pub use guards::locks;
 #[cfg(feature = "owners")]
 pub use guards::owners;
+pub use guards::rule_admission;
 pub use model::control_plane::ControlPlane;
 pub use model::field_path::FieldPath;
 pub use model::names::{ExportName, Group, GroupVersionResource, LogicalCluster, WorkspacePath};

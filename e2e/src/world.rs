@@ -356,6 +356,11 @@ impl World {
                 provider.remove(&place).await?;
             }
         }
+        let own = admin.at(self.ring.prefix(&self.own_path()));
+        eventually("the configuration about rules themselves is gone", self.ring_patience(), async || {
+            rules::remove_configurations(&own, &[rules::RULE_ADMISSION_CONFIGURATION]).await
+        })
+        .await?;
         if self.has(Feature::Locks) && !self.is_kcp() {
             self.clean_locks(&admin).await?;
         }

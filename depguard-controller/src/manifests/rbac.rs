@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::leader::write_permit::uninstall_marker_name;
 use crate::manifests::interlock::FOLLOW;
 use crate::manifests::{Identity, NAMESPACE, ReadThrough, Setup, canary, denial_events, interlock, locks, with};
-use crate::model::names::{LEASE, REFERENCES_CONFIGURATION, RULES_CONFIGURATION};
+use crate::model::names::{LEASE, REFERENCES_CONFIGURATION, RULE_ADMISSION_CONFIGURATION, RULES_CONFIGURATION};
 
 pub(super) use owners::owner_rights;
 
@@ -145,11 +145,16 @@ fn kubernetes() -> Vec<Value> {
     let controller = [
         allow(api::GROUP, [api::PLURAL], &["list", "watch"]),
         allow(api::GROUP, [format!("{}/status", api::PLURAL)], &["update"]),
-        with(own, "resourceNames", json!([RULES_CONFIGURATION, REFERENCES_CONFIGURATION])),
+        with(
+            own,
+            "resourceNames",
+            json!([RULES_CONFIGURATION, REFERENCES_CONFIGURATION, RULE_ADMISSION_CONFIGURATION]),
+        ),
         configurations(&["create"]),
-        allow("apiextensions.k8s.io", ["customresourcedefinitions"], &["get"]),
+        definitions(),
     ];
-    let webhook = [allow(api::GROUP, [api::PLURAL], &["list", "watch"]), allow("", ["namespaces"], &["get"])];
+    let webhook =
+        [allow(api::GROUP, [api::PLURAL], &["list", "watch"]), allow("", ["namespaces"], &["get"]), definitions()];
     // Deleted as a dry run only.
     let canaries = with(allow("", ["configmaps"], &["delete"]), "resourceNames", json!([canaries::NAME]));
     let at_home = [leases(), vec![canaries]].concat();
@@ -169,9 +174,14 @@ fn kubernetes() -> Vec<Value> {
     objects
 }
 
-/// Returns the rights in depguard's own workspace: to its endpoints, and to the virtual workspace of its export, in
-/// which rules, configurations and schemas are. There a right goes as far as the provider accepted the claim, and no
-/// further.
+/// Returns the right to the definitions of kinds, against which a rule is held.
+fn definitions() -> Value {
+    allow("apiextensions.k8s.io", ["customresourcedefinitions"], &["get"])
+}
+
+/// Returns the rights in depguard's own workspace: to its endpoints, to the configuration about rules themselves, since
+/// bound kinds are reviewed where their export is, and to the virtual workspace of its export, in which rules,
+/// configurations and schemas are. There a right goes as far as the provider accepted the claim, and no further.
 fn dep_ctrl(setup: &Setup) -> Vec<Value> {
     let content = |verbs: &[&str]| {
         with(allow("apis.kcp.io", ["apiexports/content"], verbs), "resourceNames", json!([api::GROUP]))
@@ -187,12 +197,25 @@ fn dep_ctrl(setup: &Setup) -> Vec<Value> {
     for (name, verbs, follow) in [(CONTROLLER, &write[..], &["list", "watch"][..]), (WEBHOOK, follow, follow)] {
         let slices = allow("apis.kcp.io", ["apiexportendpointslices"], follow);
         let user = own_user(setup, name);
-        objects.extend(granted(name, &user, &[slices, content(verbs)]));
+        let mut rules = vec![slices, content(verbs)];
+        if name == CONTROLLER {
+            rules.push(own_configuration(RULE_ADMISSION_CONFIGURATION));
+            rules.push(allow("admissionregistration.k8s.io", ["validatingwebhookconfigurations"], &["create"]));
+        }
+        objects.extend(granted(name, &user, &rules));
         if name == CONTROLLER {
             objects.extend(in_namespace(name, NAMESPACE, &user, &leases()));
         }
     }
     objects
+}
+
+/// Returns the right to the configuration of this name in depguard's own workspace, but to its creation: no right to
+/// create can be limited to a name.
+pub(super) fn own_configuration(name: &str) -> Value {
+    let verbs = ["get", "update", "patch", "delete"];
+    let right = allow("admissionregistration.k8s.io", ["validatingwebhookconfigurations"], &verbs);
+    with(right, "resourceNames", json!([name]))
 }
 
 /// Returns the rights in the parents of the providers' workspaces, which tell the workspace of a path.

@@ -17,6 +17,7 @@ use crate::model::api_exports::Exports;
 use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_place::InstallPlace;
 use crate::model::reference_configuration::{self, CheckedReferences, ReferringKinds};
+use crate::model::rule_admission_configuration;
 use crate::model::webhook_configuration::{self, Kinds, Step};
 use crate::probe::result::{ExpectedRule, ExpectedRules};
 use crate::rules::written_rule::{Unusable, WrittenRule, WrittenTarget};
@@ -181,7 +182,7 @@ pub(crate) fn plan(input: &PlanInput<'_>) -> Plan {
     Plan { configurations: configurations.collect(), rules }
 }
 
-/// Returns the configurations that the rules ask for.
+/// Returns the configurations that the rules ask for, and the one about rules themselves.
 fn desired(input: &PlanInput<'_>, rules: &[RulePlan]) -> BTreeMap<ConfigurationKey, Value> {
     let further: Vec<_> = input.further.iter().map(|rule| (rule, plan_targets(input, rule))).collect();
     let rules = rules.iter().map(|rule| (&rule.written, &rule.targets));
@@ -206,7 +207,10 @@ fn desired(input: &PlanInput<'_>, rules: &[RulePlan]) -> BTreeMap<ConfigurationK
         let desired = reference_configuration::desired(&kinds, &input.clients.for_references(&place));
         (ConfigurationKey::new(place, Side::Dependents), desired)
     });
-    of_targets.chain(of_dependents).collect()
+    let of_rules =
+        rule_admission_configuration::desired(&input.clients.beside(&None, rule_admission_configuration::PATH));
+    let of_rules = (ConfigurationKey::new(None, Side::Rules), of_rules);
+    of_targets.chain(of_dependents).chain([of_rules]).collect()
 }
 
 /// Returns the key of the configuration that has a rule's references checked; `None` if the rule looks for no target.

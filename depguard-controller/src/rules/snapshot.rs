@@ -22,10 +22,14 @@ pub(crate) const CONFIGURATIONS: &str = "validatingwebhookconfigurations";
 /// workspaces that have not bound the APIExport of locks.
 pub(crate) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<Watched> {
     let mut watched = vec![Watched::RULES, configuration(Side::Targets.configuration()), REFERENCES];
-    if control_plane == ControlPlane::Kcp {
-        watched.extend([Watched::BINDINGS, Watched::EXPORTS]);
-        if features.locks {
-            watched.push(Watched { required: false, ..configuration(LOCKS_CONFIGURATION) });
+    match control_plane {
+        // In kcp nobody watches depguard's own workspace.
+        ControlPlane::Kubernetes => watched.push(RULE_ADMISSION),
+        ControlPlane::Kcp => {
+            watched.extend([Watched::BINDINGS, Watched::EXPORTS]);
+            if features.locks {
+                watched.push(Watched { required: false, ..configuration(LOCKS_CONFIGURATION) });
+            }
         }
     }
     watched
@@ -34,6 +38,9 @@ pub(crate) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<W
 /// Configurations about references. Rules that look for no target must work under an account that has no right to them,
 /// because an older version granted its rights.
 const REFERENCES: Watched = Watched { required: false, ..configuration(Side::Dependents.configuration()) };
+
+/// Configuration about rules themselves, to which an older version granted no rights either.
+const RULE_ADMISSION: Watched = Watched { required: false, ..configuration(Side::Rules.configuration()) };
 
 /// Returns the watch of the webhook configurations of this name.
 pub(crate) const fn configuration(name: &'static str) -> Watched {

@@ -88,13 +88,7 @@ pub async fn read_kind(
         Some(name) => see_schema(endpoint, name, gvr).await,
         None => see_kind(endpoint, gvr, with_schema).await,
     };
-    match seen {
-        KindState::Facts(mut facts) if !with_schema => {
-            Arc::make_mut(&mut facts).schema = None;
-            KindState::Facts(facts)
-        }
-        seen => seen,
-    }
+    if with_schema { seen } else { seen.without_schema() }
 }
 
 async fn see_schema(endpoint: &Endpoint, name: &str, gvr: &GroupVersionResource) -> KindState {

@@ -20,7 +20,7 @@ use crate::model::api_bindings::{Bindings, CONFIGURATIONS, Claim};
 use crate::model::install_place::InstallPlace;
 use crate::model::names::{
     COMPAT_LOCKS_CONFIGURATION, LEASE, LOCK_EXPORT, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION, NAMESPACE,
-    REFERENCES_CONFIGURATION, RULES_CONFIGURATION,
+    REFERENCES_CONFIGURATION, RULE_ADMISSION_CONFIGURATION, RULES_CONFIGURATION,
 };
 use crate::model::webhook_configuration;
 use crate::rules::snapshot;
@@ -88,9 +88,10 @@ pub struct Removed {
 }
 
 /// Names of all configurations that depguard makes: for rules, and for features beside them.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     RULES_CONFIGURATION,
     REFERENCES_CONFIGURATION,
+    RULE_ADMISSION_CONFIGURATION,
     LOCK_KINDS_CONFIGURATION,
     LOCKS_CONFIGURATION,
     COMPAT_LOCKS_CONFIGURATION,
@@ -361,7 +362,9 @@ impl Removal<'_> {
     async fn at_home(&mut self, control_plane: ControlPlane) {
         let (names, place) = match control_plane {
             ControlPlane::Kubernetes => (NAMES.split_at(1).1, "the cluster"),
-            ControlPlane::Kcp => (&[LOCK_KINDS_CONFIGURATION][..], "depguard's own workspace"),
+            ControlPlane::Kcp => {
+                (&[RULE_ADMISSION_CONFIGURATION, LOCK_KINDS_CONFIGURATION][..], "depguard's own workspace")
+            }
         };
         for configuration in names {
             if *configuration == owners::webhook::NAME && self.is_guarding().await {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bed::{Bed, NETWORK, until};
 use crate::hook::allowing;
-use crate::removal::uninstalled;
+use crate::removal::{removed, uninstalled};
 
 const GROUP: &str = "/apis/dependencies.opendefense.cloud/v1alpha1";
 const LOCKS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/namespaces/default/objectlocks";
@@ -153,7 +153,7 @@ async fn what_is_reviewed_comes_with_the_first_lock_narrows_and_goes_with_the_la
     bed.lock("", "maps", &config_map("a")).await;
     bed.until_reviewed("", "depguard-locks", &[maps]).await;
     let done = uninstalled(&bed, 60).await.unwrap();
-    let removed: Vec<_> = done.removed.iter().map(|removed| removed.configuration).collect();
+    let removed: Vec<_> = removed(&done).into_iter().map(|removed| removed.configuration).collect();
     assert_eq!(removed, ["depguard-lock-kinds", "depguard-locks"]);
     controller.stop().await;
 }

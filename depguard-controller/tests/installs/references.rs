@@ -8,7 +8,7 @@ use depguard_testbed::{Fault, When};
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, COMPUTE, NETWORK, REFERENCES, RULES, local_rule, rule, until};
-use crate::removal::uninstalled;
+use crate::removal::{removed, uninstalled};
 
 /// Returns a rule that looks for its targets.
 fn looking(mut rule: Value) -> Value {
@@ -126,7 +126,7 @@ async fn an_uninstall_removes_both() {
         bed.until_condition(workspace, "vm", "Programmed", "True Programmed").await;
         controller.stop().await;
         let done = uninstalled(&bed, 60).await.unwrap();
-        let removed: Vec<_> = done.removed.iter().map(|removed| removed.configuration).collect();
+        let removed: Vec<_> = removed(&done).into_iter().map(|removed| removed.configuration).collect();
         assert_eq!(removed, ["dependency-controller", "dependency-references"]);
         until_there(&bed, workspace, false).await;
     }

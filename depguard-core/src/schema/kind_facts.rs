@@ -48,8 +48,20 @@ impl KindState {
     /// Reads an APIResourceSchema or a CustomResourceDefinition.
     pub fn from_definition(object: &Value, version: &str) -> Self {
         match KindFacts::from_definition(object, version) {
-            Some(facts) => Self::Facts(Arc::new(facts)),
+            Some(facts) => Self::from(facts),
             None => Self::Unknown("its definition can't be read".to_owned()),
+        }
+    }
+
+    /// Leaves the schema out, which takes most of the memory.
+    #[must_use]
+    pub fn without_schema(self) -> Self {
+        match self {
+            Self::Facts(mut facts) => {
+                Arc::make_mut(&mut facts).schema = None;
+                Self::Facts(facts)
+            }
+            seen => seen,
         }
     }
 
@@ -59,6 +71,12 @@ impl KindState {
             Self::Facts(facts) => Some(facts),
             Self::NotServed | Self::Unknown(_) => None,
         }
+    }
+}
+
+impl From<KindFacts> for KindState {
+    fn from(facts: KindFacts) -> Self {
+        Self::Facts(Arc::new(facts))
     }
 }
 

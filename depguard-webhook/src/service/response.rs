@@ -45,9 +45,12 @@ pub(crate) fn refusal(uid: &str, sender: Sender, message: &str, causes: &Causes)
     .into_bytes()
 }
 
-/// Returns the AdmissionReview that allows a review.
-pub(crate) fn allowed(uid: &str) -> Vec<u8> {
-    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": uid, "allowed": true}})
-        .to_string()
-        .into_bytes()
+/// Returns the AdmissionReview that allows a review, with these warnings.
+pub(crate) fn allowed(uid: &str, warnings: &[String]) -> Vec<u8> {
+    json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "response": {"uid": uid, "allowed": true, "warnings": warnings},
+    })
+    .to_string()
+    .into_bytes()
 }

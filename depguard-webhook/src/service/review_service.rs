@@ -52,6 +52,7 @@ use crate::service::locks::Locks;
 use crate::service::rejection::Rejection;
 use crate::service::review_rooms::{self, ReviewRooms};
 use crate::service::routes::{self, PathKeys, Route, RoutedPath};
+use crate::service::rule_admission::{self, RuleAdmissions};
 use crate::service::ruled_review::RuledReview;
 use crate::traces::{self, About, Tracer, WaitingTraces};
 use crate::{metrics::gauges, service::decision_log, service::owners, service::response, service::review_uid};
@@ -81,6 +82,7 @@ struct Routes {
     compat_locks: Option<Arc<Locks>>,
     /// Writer of the notes on owners.
     owners: Option<Arc<dyn Writer>>,
+    rule_admissions: Option<Arc<RuleAdmissions>>,
     interlock: Option<Arc<Interlock>>,
     denial_events: Option<Arc<DenialEvents>>,
     tracer: Option<Arc<Tracer>>,
@@ -172,6 +174,12 @@ impl<P: ApiReader> ReviewService<P> {
     /// `writer` write the tables by which they are found.
     pub fn guarding_locks(mut self, control_plane: ControlPlane, writer: impl Writer) -> Self {
         self.routes.locks = Some(Arc::new(Locks::of_objects(control_plane, Arc::new(writer))));
+        self
+    }
+
+    /// Answers `POST /rule`, too: refuses rules that don't work as written, before they are stored.
+    pub fn admitting_rules(mut self, control_plane: ControlPlane) -> Self {
+        self.routes.rule_admissions = Some(Arc::new(RuleAdmissions::new(control_plane)));
         self
     }
 
@@ -273,6 +281,9 @@ impl<P: ApiReader> Shared<P> {
             }
         };
         let (bytes, time) = (review_body.bytes(), Time { begun, deadline });
+        if let (Route::RuleAdmission, Some(admissions)) = (path.route, &routes.rule_admissions) {
+            return self.admit_rule(admissions, bytes, time).await.map(Bytes::from);
+        }
         match (path.route, routes.locks(path.route), &routes.owners) {
             (Route::Locks | Route::CompatLocks, Some(locks), _) => {
                 self.review_by_locks(locks, bytes, &path, time).await.map(Bytes::from)
@@ -372,7 +383,19 @@ impl<P: ApiReader> Shared<P> {
             Some(message) => {
                 response::refusal(review.uid(), Sender::from_review(&review), &message, &decision.causes())
             }
-            None => response::allowed(review.uid()),
+            None => response::allowed(review.uid(), &[]),
+        })
+    }
+
+    async fn admit_rule(&self, admissions: &RuleAdmissions, bytes: &[u8], time: Time) -> Result<Vec<u8>, Rejection> {
+        let review = ObjectReview::parse(bytes)?;
+        let about = review.review();
+        let decision = admissions.decide(&self.reads, &review, || self.place(), time.deadline).await?;
+        rule_admission::tell(&review, &decision, &self.metrics);
+        traces::note(|| About::new(about, decision.label()));
+        Ok(match decision.message() {
+            Some(message) => response::refusal(about.uid(), Sender::from_review(about), &message, &decision.causes()),
+            None => response::allowed(about.uid(), &decision.warnings()),
         })
     }
 
@@ -436,6 +459,7 @@ impl Routes {
         match route {
             Route::Rules(_) | Route::References(_) => true,
             Route::Owners => self.owners.is_some(),
+            Route::RuleAdmission => self.rule_admissions.is_some(),
             Route::Locks | Route::CompatLocks => self.locks(route).is_some(),
         }
     }
@@ -444,7 +468,7 @@ impl Routes {
         match route {
             Route::Locks => self.locks.as_deref(),
             Route::CompatLocks => self.compat_locks.as_deref(),
-            Route::Rules(_) | Route::References(_) | Route::Owners => None,
+            Route::Rules(_) | Route::References(_) | Route::Owners | Route::RuleAdmission => None,
         }
     }
 }

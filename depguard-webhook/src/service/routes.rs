@@ -1,7 +1,7 @@
 //! Paths at which reviews are taken, and the scope that each gives its caller.
 //!
 //! The paths are `/validate` for deletions and `/reference` for creations and updates, each also with `/ignore` for rules
-//! with `failurePolicy: Ignore`; and `/lock`, `/lock/compat` and `/owner` if they are switched on. Each may be followed by `/<scope>/<mac>`, and must be if there
+//! with `failurePolicy: Ignore`; `/rule` for rules that are about to be stored; and `/lock`, `/lock/compat` and `/owner` if they are switched on. Each may be followed by `/<scope>/<mac>`, and must be if there
 //! is a key. Before that, the paths for rules with `failurePolicy: Fail` may have a segment with the generation of the
 //! reference registers, whose key then signs the path. The scope is the logical cluster of the webhook configuration that holds the URL
 //! (`control-plane.kubernetes` in a plain Kubernetes). The MAC proves that the controller wrote the URL.
@@ -18,7 +18,7 @@ use crate::service::generations::{Generations, Proof};
 use crate::service::rejection::Rejection;
 
 /// Paths to which reviews are posted. A longer path comes before a path that it begins with.
-const ROUTES: [(&str, Route); 7] = [
+const ROUTES: [(&str, Route); 8] = [
     ("/validate/ignore", Route::Rules(FailurePolicy::Ignore)),
     ("/validate", Route::Rules(FailurePolicy::Fail)),
     ("/reference/ignore", Route::References(FailurePolicy::Ignore)),
@@ -26,6 +26,7 @@ const ROUTES: [(&str, Route); 7] = [
     ("/lock/compat", Route::CompatLocks),
     ("/lock", Route::Locks),
     ("/owner", Route::Owners),
+    ("/rule", Route::RuleAdmission),
 ];
 
 /// Key that must have signed the paths. Clones share the key: a replacement through one clone counts for all.
@@ -47,6 +48,8 @@ pub(crate) enum Route {
     CompatLocks,
     /// GlobalOwners and GroupOwners.
     Owners,
+    /// Rules that are about to be stored.
+    RuleAdmission,
 }
 
 /// Meaning of a path.
@@ -149,6 +152,7 @@ impl Route {
         match self {
             Self::Rules(policy) | Self::References(policy) => policy,
             Self::Locks | Self::CompatLocks | Self::Owners => FailurePolicy::Fail,
+            Self::RuleAdmission => FailurePolicy::Ignore,
         }
     }
 

@@ -9,6 +9,7 @@ mod logs;
 mod metrics;
 mod owners;
 mod references;
+mod rule_admission;
 mod sharing;
 
 use std::collections::BTreeSet;

@@ -46,7 +46,7 @@ async fn what_would_take_all_at_once_is_refused_with_what_to_do() {
 
 #[tokio::test]
 async fn where_owners_are_not_guarded_there_is_no_such_path() {
-    for path in ["/owner", "/lock", "/lock/compat"] {
+    for path in ["/owner", "/lock", "/lock/compat", "/rule"] {
         let response = service(unasked()).oneshot(post_bytes(path, foreground())).await.unwrap();
         assert_eq!(rejected(response).await, (404, "there is only POST /validate\n".to_owned()), "{path}");
     }

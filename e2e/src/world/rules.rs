@@ -21,6 +21,10 @@ pub const CONFIGURATION: &str =
 pub const REFERENCES_CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-references";
 
+/// Path of the configuration that has rules reviewed before they are stored.
+pub const RULE_ADMISSION_CONFIGURATION: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-rules";
+
 /// Path of the Lease by which one of several controllers is elected.
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases/depguard-controller";
 

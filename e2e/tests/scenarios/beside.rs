@@ -1,4 +1,4 @@
-//! Objects that depguard installs for locks and owners: depguard repairs them and, in the end, removes them.
+//! Objects that depguard installs for locks, owners and rules themselves: depguard repairs them and, in the end, removes them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use depguard_e2e::locks::{COMPAT_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
 use depguard_e2e::owners::{CONFIGURATION as OWNERS_CONFIGURATION, GROUP_OWNERS, ROLES};
+use depguard_e2e::rules::{RULE_ADMISSION_CONFIGURATION, RULES, rule};
 use depguard_e2e::{Api, Cast, Depguard, Outcome, Stop, World, ensure, eventually};
 use serde_json::{Value, json};
 
@@ -55,6 +56,47 @@ pub(crate) async fn locks_edited(world: Arc<World>) -> Outcome {
         put_right(&world, api, path, &touch).await?;
     }
     Ok(())
+}
+
+/// Refuses what does not work as written, before and after somebody edits the configuration that has rules reviewed.
+pub(crate) async fn rules_reviewed(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let (compute, own) = (&cast.compute, world.own_cluster());
+    let right = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    world.add_rule(compute, &right).await?;
+    let mut depguard = Depguard::start(&world).await?;
+    until(&world, &own, RULE_ADMISSION_CONFIGURATION, "it is installed", |_| true).await?;
+    let mut wrong = vec![("pattern", right.clone())];
+    wrong[0].1["spec"]["dependencies"][0]["fieldRef"]["pattern"] = json!("(");
+    // In kcp, a rule is held against itself only.
+    if !world.is_kcp() {
+        wrong.push(("no field `spek`: it has", rule("machines", &cast.vm, &[(&cast.vpc, ".spek.vpc")])));
+    }
+    let refused = async || {
+        for (word, wrong) in &wrong {
+            let path = format!("{RULES}/machines?dryRun=All");
+            eventually("a wrong rule is refused", world.patience(), async || {
+                let reply = compute.api.merge(&path, &json!({"spec": wrong["spec"]})).await?;
+                let message = reply.body["message"].as_str().unwrap_or_default();
+                let is_told = message.contains("the rule does not work as written: ") && message.contains(word);
+                if reply.status == 403 && is_told { Ok(()) } else { Err(reply.unexpected("403, with the field")) }
+            })
+            .await?;
+        }
+        Ok::<_, Stop>(())
+    };
+    refused().await?;
+    let changes = Cell::new(0);
+    // The controller checks the configuration whenever a rule changes.
+    let touch = async || {
+        changes.set(changes.get() + 1);
+        let spec = json!({"dependencies": [right["spec"]["dependencies"][0], right["spec"]["dependencies"][0]]});
+        let spec = if changes.get() % 2 == 0 { right["spec"].clone() } else { spec };
+        world.change_rule(compute, "machines", &json!({"spec": spec})).await
+    };
+    put_right(&world, &own, RULE_ADMISSION_CONFIGURATION, &touch).await?;
+    refused().await?;
+    uninstalled(&world, &mut depguard, &[(own, RULE_ADMISSION_CONFIGURATION)]).await
 }
 
 pub(crate) async fn owners_edited(world: Arc<World>) -> Outcome {
@@ -114,7 +156,7 @@ async fn put_right(world: &World, api: &Api, path: &str, touch: &impl AsyncFn() 
     let before = api.get(path).await?.ok()?;
     let righted = |found: &Value| found["webhooks"] == before["webhooks"];
     let mut webhooks = before["webhooks"].clone();
-    webhooks[0]["failurePolicy"] = json!("Ignore");
+    webhooks[0]["timeoutSeconds"] = json!(1);
     api.merge(path, &json!({"webhooks": webhooks})).await?.ok()?;
     let found = until_touched(world, api, path, "it is put right", touch, righted).await?;
     // After an apply, the API server knows the owner of these fields, and keeps the fields of other managers.

@@ -500,6 +500,9 @@ fn main() {
         Scenario::new("the older tool's locks guard what has their name", locks::configured::compat)
             .with_locks()
             .on_kubernetes(),
+        Scenario::new("a rule that does not work as written is refused before it is stored", beside::rules_reviewed)
+            .without_control()
+            .alone(),
         Scenario::new("a configuration about locks that somebody edits is put right", beside::locks_edited)
             .without_control()
             .with_locks(),

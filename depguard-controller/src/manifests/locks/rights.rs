@@ -4,7 +4,9 @@ use depguard_core::locks::{LockKind, TABLE_PLURAL};
 use depguard_core::{ControlPlane, api};
 use serde_json::{Value, json};
 
-use crate::manifests::rbac::{CONTROLLER, Place, WEBHOOK, allow, cluster_role, granted, of_account, outside, own_user};
+use crate::manifests::rbac::{
+    CONTROLLER, Place, WEBHOOK, allow, cluster_role, granted, of_account, outside, own_configuration, own_user,
+};
 use crate::manifests::{ReadThrough, Setup, with};
 use crate::model::names::{COMPAT_LOCKS_CONFIGURATION, LOCK_EXPORT, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
 
@@ -79,16 +81,7 @@ fn users() -> Vec<Value> {
 fn dep_ctrl(setup: &Setup) -> Vec<Value> {
     let content =
         allow("apis.kcp.io", ["apiexports/content"], &["get", "list", "watch", "create", "update", "patch", "delete"]);
-    let kinds = allow(
-        "admissionregistration.k8s.io",
-        ["validatingwebhookconfigurations"],
-        &["get", "update", "patch", "delete"],
-    );
-    let rules = [
-        with(content, "resourceNames", json!([LOCK_EXPORT])),
-        with(kinds, "resourceNames", json!([LOCK_KINDS_CONFIGURATION])),
-        allow("admissionregistration.k8s.io", ["validatingwebhookconfigurations"], &["create"]),
-    ];
+    let rules = [with(content, "resourceNames", json!([LOCK_EXPORT])), own_configuration(LOCK_KINDS_CONFIGURATION)];
     granted(&format!("{CONTROLLER}-locks"), &own_user(setup, CONTROLLER), &rules)
 }
 

@@ -26,6 +26,14 @@ fn read(rule: &Value) -> (Arc<ObjectText>, WrittenRule) {
     (Arc::new(ObjectText::new(rule)), WrittenRule::read(ControlPlane::Kcp, rule))
 }
 
+/// Returns the plan without the configuration about rules themselves, which every plan has.
+fn plan(input: &PlanInput<'_>) -> Plan {
+    let mut plan = super::plan(input);
+    let of_rules = plan.configurations.remove(&ConfigurationKey::new(None, Side::Rules));
+    assert!(matches!(of_rules, Some(ConfigurationPlan::Do { step: Step::Create, desired: Some(_) })), "{of_rules:?}");
+    plan
+}
+
 /// Returns the key of the configuration about targets in a logical cluster.
 fn of_targets(id: &str) -> ConfigurationKey {
     ConfigurationKey::new(Some(cluster(id)), Side::Targets)

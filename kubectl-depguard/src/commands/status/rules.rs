@@ -40,7 +40,8 @@ const OF_RULES: [&str; 2] = ["dependency-controller", "dependency-references"];
 const DELETE: &str = "DELETE";
 const CREATE: &str = "CREATE";
 /// Configurations of features beside rules.
-const OTHERS: [&str; 4] = ["depguard-locks", "depguard-lock-kinds", "depguard-compat-locks", "depguard-owners"];
+const OTHERS: [&str; 5] =
+    ["depguard-rules", "depguard-locks", "depguard-lock-kinds", "depguard-compat-locks", "depguard-owners"];
 
 /// Rules and configurations that were found.
 #[derive(Debug, Default)]

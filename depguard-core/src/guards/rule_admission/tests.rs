@@ -1,0 +1,226 @@
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+
+type Edit = fn(&mut Value);
+
+const VMS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/vms.example.com";
+const VPCS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/vpcs.example.com";
+
+fn rule() -> Value {
+    json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule",
+        "metadata": {"name": "vms", "annotations": {"kcp.io/cluster": "compute"}},
+        "spec": {
+            "dependent": {"group": "example.com", "version": "v1", "kind": "VM", "resource": "vms"},
+            "dependencies": [{
+                "group": "example.com", "version": "v1", "resource": "vpcs", "fieldRef": {"path": ".spec.vpc"},
+            }],
+        },
+    })
+}
+
+fn review(operation: &str, object: &Value, old: Option<&Value>) -> String {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": operation, "name": "vms", "object": object, "oldObject": old,
+        "resource": {"group": api::GROUP, "version": "v1alpha1", "resource": api::PLURAL},
+    }})
+    .to_string()
+}
+
+fn definition(kind: &str, resource: &str) -> Value {
+    json!({"metadata": {"name": format!("{resource}.example.com")}, "spec": {
+        "group": "example.com", "scope": "Namespaced", "names": {"kind": kind, "plural": resource},
+        "versions": [{"name": "v1", "served": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {"vpc": {"type": "string"}, "size": {"type": "integer"}}},
+        }}}}],
+    }})
+}
+
+fn served() -> BTreeMap<&'static str, Value> {
+    BTreeMap::from([(VMS, definition("VM", "vms")), (VPCS, definition("VPC", "vpcs"))])
+}
+
+/// Decides about a review, with the paths that were read.
+fn decided(
+    control_plane: ControlPlane,
+    review: &str,
+    served: &BTreeMap<&str, Value>,
+    missing: u16,
+) -> (RuleDecision, Vec<String>) {
+    let review = ObjectReview::parse(review.as_bytes()).unwrap();
+    let mut admission = RuleAdmission::begin(control_plane, &review);
+    let mut read = Vec::new();
+    while !admission.is_settled() {
+        let queries = admission.queries();
+        assert!(!queries.is_empty(), "nothing is asked, and nothing is settled");
+        for query in queries {
+            match served.get(query.path.as_str()) {
+                Some(body) => {
+                    let body = body.to_string();
+                    admission.answer(query.id, Answer::Response { status: 200, body: body.as_bytes() });
+                }
+                None => admission.answer(query.id, Answer::Response { status: missing, body: b"" }),
+            }
+            read.push(query.path);
+        }
+    }
+    (admission.decide(), read)
+}
+
+fn created(edit: Edit) -> RuleDecision {
+    let mut rule = rule();
+    edit(&mut rule);
+    decided(ControlPlane::Kubernetes, &review("CREATE", &rule, None), &served(), 404).0
+}
+
+#[test]
+fn a_rule_that_does_not_work_is_refused_with_its_field() {
+    for (edit, field, expected) in [
+        (
+            (|rule| rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vcp")) as Edit,
+            "spec.dependencies[0].fieldRef.path",
+            "`.spec` has no field `vcp`: it has",
+        ),
+        (
+            |rule| rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.size"),
+            "spec.dependencies[0].fieldRef.path",
+            "does not fit vms.example.com v1",
+        ),
+        (
+            |rule| rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vpc-ref"),
+            "spec.dependencies[0].fieldRef.path",
+            "quote the name",
+        ),
+        (|rule| rule["spec"]["dependent"]["kind"] = json!("Vm"), "spec.dependent.kind", "is VM"),
+        (|rule| rule["spec"]["dependencies"][0]["kind"] = json!("Vpc"), "spec.dependencies[0].kind", "is VPC"),
+        (
+            |rule| {
+                rule["spec"]["dependencies"][0]["group"] = json!("authorization.k8s.io");
+                rule["spec"]["dependencies"][0]["resource"] = json!("subjectaccessreviews");
+            },
+            "spec.dependencies[0]",
+            "has no effect",
+        ),
+    ] {
+        let decision = created(edit);
+        assert!(!decision.allowed() && decision.label() == "refused", "{decision:?}");
+        let message = decision.message().unwrap();
+        assert!(message.starts_with("the rule does not work as written: ") && message.contains(expected), "{message}");
+        let RuleDecision::Refused(errors) = &decision else { panic!("{decision:?}") };
+        assert_eq!(errors[0].1.as_deref(), Some(field), "{message}");
+        assert_eq!(decision.causes().words(), ["RuleInvalid"]);
+    }
+    assert_eq!(created(|_| {}), RuleDecision::Accepted(Vec::new()));
+}
+
+/// Rules are applied before the definitions of their kinds.
+#[test]
+fn a_kind_or_a_version_that_is_not_served_is_a_warning() {
+    for (edit, expected) in [
+        ((|rule| rule["spec"]["dependencies"][0]["resource"] = json!("vpc")) as Edit, "there is no vpc.example.com v1"),
+        (|rule| rule["spec"]["dependent"]["version"] = json!("v2"), "is not served in version v2, but in v1"),
+    ] {
+        let decision = created(edit);
+        assert!(decision.allowed() && decision.label() == "warned", "{decision:?}");
+        assert!(decision.warnings()[0].contains(expected), "{decision:?}");
+    }
+}
+
+#[test]
+fn what_is_not_read_is_no_reason() {
+    let mut wrong = rule();
+    wrong["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vcp");
+    let review = review("CREATE", &wrong, None);
+    for status in [403, 500, 503] {
+        let (decision, read) = decided(ControlPlane::Kubernetes, &review, &BTreeMap::new(), status);
+        assert_eq!((decision, read.len()), (RuleDecision::Accepted(Vec::new()), 2), "{status}");
+    }
+    let broken = BTreeMap::from([(VMS, json!([])), (VPCS, json!({"spec": {}}))]);
+    assert_eq!(decided(ControlPlane::Kubernetes, &review, &broken, 404).0, RuleDecision::Accepted(Vec::new()));
+    // The time is up before any answer.
+    let parsed = ObjectReview::parse(review.as_bytes()).unwrap();
+    let mut admission = RuleAdmission::begin(ControlPlane::Kubernetes, &parsed);
+    assert_eq!(admission.queries().len(), 2);
+    assert_eq!(admission.queries(), []);
+    assert_eq!(admission.decide(), RuleDecision::Accepted(Vec::new()));
+}
+
+#[test]
+fn only_a_new_spec_is_reviewed() {
+    let mut wrong = rule();
+    wrong["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vcp");
+    let decide = |review: &str| decided(ControlPlane::Kubernetes, review, &served(), 404);
+    let unasked = |review: &str| assert_eq!(decide(review), (RuleDecision::NotReviewed, Vec::new()), "{review}");
+    let mut labelled = wrong.clone();
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    unasked(&review("UPDATE", &labelled, Some(&wrong)));
+    let mut leaving = wrong.clone();
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    unasked(&review("UPDATE", &leaving, Some(&rule())));
+    unasked(&review("DELETE", &Value::Null, Some(&wrong)));
+    let whole = review("CREATE", &wrong, None);
+    unasked(&whole.replace("dependencyrules", "objectlocks"));
+    unasked(&whole.replace(r#""operation""#, r#""subResource":"status","operation""#));
+    unasked(&review("CREATE", &Value::Null, None));
+    assert!(!decide(&review("UPDATE", &wrong, Some(&rule()))).0.allowed());
+    assert!(!decide(&whole).0.allowed());
+    assert_eq!(decide(&review("UPDATE", &rule(), Some(&wrong))).0, RuleDecision::Accepted(Vec::new()));
+}
+
+#[test]
+fn kinds_of_kubernetes_are_read_from_what_is_published() {
+    let mut rule = rule();
+    rule["spec"]["dependent"] = json!({"group": "", "version": "v1", "kind": "Pod", "resource": "pods"});
+    rule["spec"]["dependencies"][0] = json!({
+        "group": "apps", "version": "v1", "resource": "deployments", "fieldRef": {"path": ".spec.nodename"},
+    });
+    let pods = json!({"resources": [{"name": "pods", "kind": "Pod", "namespaced": true}]});
+    let deployments = json!({"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": true}]});
+    let published = json!({"components": {"schemas": {"Pod": {
+        "type": "object", "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}],
+        "properties": {"spec": {"type": "object", "properties": {"nodeName": {"type": "string"}}}},
+    }}}});
+    let served = BTreeMap::from([("/api/v1", pods), ("/apis/apps/v1", deployments), ("/openapi/v3/api/v1", published)]);
+    let (decision, mut read) = decided(ControlPlane::Kubernetes, &review("CREATE", &rule, None), &served, 404);
+    assert!(decision.message().unwrap().contains("`.spec` has no field `nodename`: it has `nodeName`"), "{decision:?}");
+    read.sort();
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deployments.apps";
+    assert_eq!(read, ["/api/v1", definition, "/apis/apps/v1", "/openapi/v3/api/v1"]);
+    rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.nodeName");
+    let (decision, _) = decided(ControlPlane::Kubernetes, &review("CREATE", &rule, None), &served, 404);
+    assert_eq!(decision, RuleDecision::Accepted(Vec::new()));
+}
+
+#[test]
+fn in_kcp_a_rule_is_held_against_itself() {
+    let decide = |rule: &Value| decided(ControlPlane::Kcp, &review("CREATE", rule, None), &BTreeMap::new(), 404);
+    let mut given = rule();
+    assert_eq!(decide(&given), (RuleDecision::Accepted(Vec::new()), Vec::new()));
+    given["spec"]["dependent"]["apiExportName"] = json!("compute.example.com");
+    assert!(decide(&given).0.warnings()[0].contains("has no apiExportRef"), "{:?}", decide(&given));
+    given["spec"]["dependencies"][0]["fieldRef"]["path"] = json!("$.spec.vpc");
+    assert!(!decide(&given).0.allowed());
+    given["metadata"].as_object_mut().unwrap().remove("annotations");
+    assert_eq!(decide(&given).0, RuleDecision::NotReviewed);
+}
+
+/// Whoever writes a rule with many kinds has no more read than these.
+#[test]
+fn a_review_reads_few_kinds_and_says_few_sentences() {
+    let mut rule = rule();
+    let edge = rule["spec"]["dependencies"][0].clone();
+    let edges = (0..100).map(|number| {
+        let mut edge = edge.clone();
+        edge["resource"] = json!(format!("vpc{number}s"));
+        edge["fieldRef"]["path"] = json!(".spec.vcp");
+        edge
+    });
+    rule["spec"]["dependencies"] = edges.collect();
+    let (decision, read) = decided(ControlPlane::Kubernetes, &review("CREATE", &rule, None), &served(), 404);
+    assert_eq!(read.len(), 2 * MAX_KINDS - 1);
+    let message = decision.message().unwrap();
+    assert!(message.ends_with("; and 97 more problems") && message.len() < 2000, "{message}");
+}
