@@ -81,7 +81,7 @@ pub struct PathFit<'r> {
 pub fn paths<'r>(rule: &'r Rule, schema: &Schema) -> Vec<PathFit<'r>> {
     let paths = rule.edges().iter().flat_map(|edge| edge.paths().map(move |(field, path)| (edge, field, path)));
     let fit = |(edge, field, path): (&Edge, &str, &'r FieldPath)| {
-        let expected = expected_type(edge, path);
+        let expected = expected_type(edge, field);
         let field = format!("spec.dependencies[{}].{field}", edge.index);
         PathFit { dependents: &rule.dependent().gvr, field, path, expected, fit: schema.fit(path, expected) }
     };
@@ -101,14 +101,16 @@ pub fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
     named.filter_map(|(field, kind)| Some((field, format!("{kind} {}", Unreviewed::from_kind(&kind)?)))).collect()
 }
 
-/// Returns true if no dependent can hold such a reference.
+/// Returns true if dependents refer to targets and the edge does not find them: at a path that it needs, no dependent has a
+/// value of the right type. Each other path only narrows a reference down, so without a value the reference counts all
+/// the more.
 pub fn is_blind(edge: &Edge, schema: &Schema) -> bool {
-    let is_missing =
-        |path| matches!(schema.fit(path, expected_type(edge, path)), SchemaFit::Missing(_) | SchemaFit::Other(_));
-    match &edge.reference {
-        Reference::Fixed(_) | Reference::Selected(_) => false,
-        Reference::Field(_) | Reference::Selector(_) => is_missing(edge.reference.path()),
-    }
+    let needs = |field| matches!(field, "fieldRef.path" | "fieldRef.namespacePath" | "selectorRef.path" | "when.path");
+    let is_missing = |(field, path)| {
+        needs(field)
+            && matches!(schema.fit(path, expected_type(edge, field)), SchemaFit::Missing(_) | SchemaFit::Other(_))
+    };
+    edge.paths().any(is_missing)
 }
 
 /// Difference between a kind and a rule's words about it. Prints what to correct.
@@ -212,11 +214,12 @@ pub fn selectable_hint(gvr: &GroupVersionResource, path: &FieldPath) -> String {
     format!("add `jsonPath: {path}` to selectableFields of version {} of {}", gvr.version, gvr.group_resource())
 }
 
-fn expected_type(edge: &Edge, path: &FieldPath) -> ExpectedType {
-    match &edge.reference {
-        Reference::Selector(own) if own == path => ExpectedType::Map,
-        Reference::Field(field) if field.path == *path && field.keys => ExpectedType::Map,
-        Reference::Field(field) if field.path == *path => ExpectedType::Names,
+/// Returns the type of the value at the path that this field of an edge holds.
+fn expected_type(edge: &Edge, field: &str) -> ExpectedType {
+    match (field, &edge.reference) {
+        ("selectorRef.path", _) => ExpectedType::Map,
+        ("fieldRef.path", Reference::Field(reference)) if reference.keys => ExpectedType::Map,
+        ("fieldRef.path", _) => ExpectedType::Names,
         _ => ExpectedType::Text,
     }
 }
@@ -239,5 +242,94 @@ impl fmt::Display for PathFit<'_> {
 impl fmt::Display for KindProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::control_plane::ControlPlane;
+
+    /// Returns the schema that a kube-apiserver publishes of Deployments, cut down.
+    fn deployments() -> Schema {
+        let published = json!({"components": {"schemas": {
+            "apps.Deployment": {
+                "type": "object",
+                "x-kubernetes-group-version-kind": [{"group": "apps", "kind": "Deployment", "version": "v1"}],
+                "properties": {"spec": {"allOf": [{"$ref": "#/components/schemas/apps.Spec"}], "default": {}}},
+            },
+            "apps.Spec": {"type": "object", "properties": {
+                "account": {"type": "string"}, "tier": {"type": "string"}, "paused": {"type": "boolean"},
+                "accounts": {"type": "array", "items": {"type": "string"}},
+                "port": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+                "volumes": {"type": "array", "items": {"$ref": "#/components/schemas/apps.Volume"}},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                "any": {"type": "object"},
+            }},
+            "apps.Volume": {"type": "object", "properties": {
+                "secret": {"type": "string"}, "optional": {"type": "boolean"}, "tier": {"type": "string"},
+            }},
+        }}});
+        let rule = rule(&json!({"fieldRef": {"path": ".spec.account"}}));
+        let gvr = &rule.dependent().gvr;
+        let list = json!({"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": true}]});
+        KindFacts::from_discovery(&list, gvr).unwrap().with_published(&published, gvr).schema.unwrap()
+    }
+
+    fn rule(reference: &serde_json::Value) -> Rule {
+        let mut dependency = json!({"group": "", "version": "v1", "kind": "Secret", "resource": "secrets"});
+        dependency.as_object_mut().unwrap().extend(reference.as_object().unwrap().clone());
+        let dependent = json!({"group": "apps", "version": "v1", "kind": "Deployment", "resource": "deployments"});
+        let rule = json!({"metadata": {"name": "a"}, "spec": {"dependent": dependent, "dependencies": [dependency]}});
+        Rule::parse(ControlPlane::Kubernetes, &rule).unwrap()
+    }
+
+    #[test]
+    fn an_edge_is_blind_if_no_dependent_can_have_what_it_needs() {
+        let schema = deployments();
+        let by_field = |field, path| {
+            let mut reference = json!({"fieldRef": {"path": ".spec.account"}});
+            reference["fieldRef"][field] = json!(path);
+            reference
+        };
+        let when = |mut reference: serde_json::Value, path| {
+            reference["when"] = json!({"path": path, "in": ["true"]});
+            reference
+        };
+        let (field, volume) = (by_field("path", ".spec.account"), by_field("path", ".spec.volumes[*].secret"));
+        let fixed = || json!({"fieldRef": {"value": "shared"}});
+        let selector = |path| json!({"selectorRef": {"path": path}});
+        for (reference, blind) in [
+            (field.clone(), false),
+            (by_field("path", ".spec.acount"), true),
+            (by_field("path", ".spec.paused"), true),
+            (by_field("path", ".spec.any.account"), false),
+            (by_field("namespacePath", ".spec.tier"), false),
+            (by_field("namespacePath", ".spec.teir"), true),
+            // An absent kind, group or UID is that of any target.
+            (by_field("kindPath", ".spec.teir"), false),
+            (by_field("groupPath", ".spec.teir"), false),
+            (by_field("apiVersionPath", ".spec.teir"), false),
+            (by_field("uidPath", ".spec.paused"), false),
+            (selector(".spec.labels"), false),
+            (selector(".spec.label"), true),
+            (when(field.clone(), ".spec.tier"), false),
+            (when(field.clone(), ".spec.teir"), true),
+            (when(field.clone(), ".spec.paused"), true),
+            (when(field.clone(), ".spec.port"), false),
+            (when(field.clone(), ".spec.any.tier"), false),
+            (when(field, ".spec.labels.tier"), false),
+            (when(volume.clone(), ".spec.volumes[*].tier"), false),
+            (when(volume, ".spec.volumes[*].optional"), true),
+            // The names of a list are references, but a list is no string to compare.
+            (when(by_field("path", ".spec.accounts"), ".spec.accounts"), true),
+            (when(fixed(), ".spec.tier"), false),
+            (when(fixed(), ".spec.paused"), true),
+            (when(selector(".spec.labels"), ".spec.labels"), true),
+        ] {
+            assert_eq!(is_blind(&rule(&reference).edges()[0], &schema), blind, "{reference}");
+        }
     }
 }

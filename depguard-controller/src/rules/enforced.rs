@@ -18,7 +18,7 @@ const NOT_ENFORCEABLE: &str = "NotEnforceable";
 /// Flaws that keep a rule from doing what it says, even if it is installed.
 #[derive(Debug, Default)]
 pub(crate) struct Flaws {
-    /// Dependencies that no dependent can hold.
+    /// Dependencies whose dependents are not found.
     pub(crate) unmatchable: Vec<usize>,
     /// Fields that name kinds about which API servers ask no webhook, each with the reason.
     pub(crate) unreviewed: Vec<(String, String)>,
@@ -38,7 +38,7 @@ impl Flaws {
             let fields: Vec<_> = self.unmatchable.iter().map(|index| format!("spec.dependencies[{index}]")).collect();
             return Some(Finding::no(
                 NOT_ENFORCEABLE,
-                format!("{} can't find dependents: see the condition Accepted", fields.join(", ")),
+                format!("{} can't find the dependents that it means: see the condition Accepted", fields.join(", ")),
             ));
         }
         let missing = || Finding::no("KindNotFound", self.missing.join("; "));

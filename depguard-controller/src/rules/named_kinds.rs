@@ -42,7 +42,7 @@ impl<'a> NamedKinds<'a> {
         dependent.into_iter().chain(targets).map(|problem| problem.to_string()).collect()
     }
 
-    /// Returns the dependencies for which it is known that no dependent can hold such a reference.
+    /// Returns the dependencies for which it is known that dependents refer to targets without being found.
     pub(crate) fn unmatchable_dependencies(&self) -> Vec<usize> {
         let Some(schema) = self.schema() else { return Vec::new() };
         let unmatchable = self.rule.edges().iter().filter(|edge| schema::is_blind(edge, schema));

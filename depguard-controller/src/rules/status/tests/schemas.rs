@@ -24,7 +24,7 @@ fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
     assert!(with_path(".spec.vpcRef.nam").condition("Programmed").starts_with("True "));
     assert_eq!(
         with_path(".spec.vpcRef.nam").condition("Enforced"),
-        "False NotEnforceable: spec.dependencies[0] can't find dependents: see the condition Accepted"
+        "False NotEnforceable: spec.dependencies[0] can't find the dependents that it means: see the condition Accepted"
     );
     let target = &with_path(".spec.open.vpc").changed()[0]["status"]["targets"][0];
     assert_eq!((&target["lookup"], target.get("hint")), (&json!("NamespaceScan"), None));
@@ -33,6 +33,47 @@ fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
     rule["spec"]["dependencies"][0]["fieldRef"]["uidPath"] = json!(".spec.vpcRef.uid");
     let said = Setting::from_rule(rule).condition("Accepted");
     assert!(said.contains("spec.dependencies[0].fieldRef.uidPath does not fit"), "{said}");
+}
+
+#[test]
+fn a_condition_that_can_never_hold_keeps_a_rule_from_being_enforced() {
+    let with = |field: fn(&mut Value) -> &mut Value, path: &str| {
+        let mut setting = super::interlocked::in_order_for(super::interlocked::SETTLING);
+        *field(&mut setting.rules[0]["spec"]["dependencies"]) = json!(path);
+        ["Accepted", "Enforced", "Interlocked"].map(|type_| setting.condition(type_))
+    };
+    let when = |path: &str| {
+        with(
+            |dependencies| {
+                dependencies[0]["when"] = json!({"in": ["true"]});
+                &mut dependencies[0]["when"]["path"]
+            },
+            path,
+        )
+    };
+    let namespace = |path: &str| with(|dependencies| &mut dependencies[0]["fieldRef"]["namespacePath"], path);
+    for conditions in [when(".spec.vpcRef.nmae"), when(".spec.vpcRef.port"), namespace(".spec.vpcRef.nmae")] {
+        let [accepted, enforced, interlocked] = conditions;
+        assert!(accepted.starts_with("False FieldNotFound: "), "{accepted}");
+        let blind = "spec.dependencies[0] can't find the dependents that it means: see the condition Accepted";
+        assert_eq!(enforced, format!("False NotEnforceable: {blind}"));
+        assert_eq!(interlocked, format!("False NotEnforced: the rule is not enforced: {blind}"));
+    }
+    // What a schema leaves open can't be known.
+    for conditions in [when(".spec.vpcRef.name"), when(".spec.open.state"), namespace(".spec.vpcRef.name")] {
+        for condition in conditions {
+            assert!(condition.starts_with("True "), "{condition}");
+        }
+    }
+    // One blind dependency beside another is enough: the rule doesn't do what it says.
+    let mut setting = Setting::from_rule(vm_to_vpc());
+    let mut second = setting.rules[0]["spec"]["dependencies"][0].clone();
+    second["when"] = json!({"path": ".spec.vpcRef.port", "in": ["80"]});
+    setting.rules[0]["spec"]["dependencies"].as_array_mut().unwrap().push(second);
+    let said = setting.condition("Enforced");
+    assert!(said.starts_with("False NotEnforceable: spec.dependencies[1] can't find"), "{said}");
+    setting.rules[0]["spec"]["dependencies"][1]["when"]["path"] = json!(".spec.vpcRef.name");
+    assert!(setting.condition("Enforced").starts_with("True "));
 }
 
 #[test]
