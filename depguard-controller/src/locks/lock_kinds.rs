@@ -38,11 +38,19 @@ pub(super) type NamedKinds = BTreeMap<(Cluster, Group), BTreeSet<NamedKind>>;
 #[derive(Debug, Default)]
 pub(super) struct Kinds(Answers<(Cluster, Group), Found>);
 
+/// Answer of an API server about a kind, or its subresource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// It is served in no version.
+    No,
+    /// It is served. `namespaced` is true if its objects are in namespaces; `None`: the API server did not tell.
+    Yes { namespaced: Option<bool> },
+}
+
 /// Answer of one API server about the named kinds of one group.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
-    /// True for each kind, or its subresource, that is served in any version.
-    served: BTreeMap<NamedKind, bool>,
+    served: BTreeMap<NamedKind, Served>,
     /// Logical cluster of the APIExport of each of the kinds that is bound.
     exporters: BTreeMap<GroupResource, LogicalCluster>,
 }
@@ -63,8 +71,8 @@ impl Kinds {
         self.0.next_due(FRESH)
     }
 
-    /// Returns true if a kind is served, or its subresource if one is named.
-    pub(super) fn serves(&self, cluster: &Cluster, kind: &GroupResource, of: Option<&str>) -> Result<bool, &str> {
+    /// Returns whether a kind is served, or its subresource if one is named.
+    pub(super) fn serves(&self, cluster: &Cluster, kind: &GroupResource, of: Option<&str>) -> Result<Served, &str> {
         let found = self.found(cluster.clone(), kind)?;
         found.served.get(&(kind.clone(), of.map(str::to_owned))).copied().ok_or(NOT_ASKED)
     }
@@ -85,14 +93,20 @@ impl Kinds {
 
 #[cfg(test)]
 impl Kinds {
-    /// Returns the answer of one workspace about these kinds of one group, each with the logical cluster of its APIExport;
-    /// `None`: of no APIExport.
+    /// Returns the answer of one workspace about these kinds of one group, which have namespaces, each with the logical
+    /// cluster of its APIExport; `None`: of no APIExport.
     pub(super) fn new(cluster: &str, kinds: &[(&str, Option<&str>)]) -> Self {
         use crate::testing::{cluster as logical, kind};
-        let served = kinds.iter().map(|(of, _)| ((kind(of), None), true)).collect();
+        let served = kinds.iter().map(|(of, _)| ((kind(of), None), Served::Yes { namespaced: Some(true) })).collect();
         let exporters = kinds.iter().filter_map(|(of, exporter)| Some((kind(of), logical((*exporter)?)))).collect();
         let group = kinds.first().map_or(Group::CORE, |(of, _)| kind(of).group);
         Self(Answers::of((Some(logical(cluster)), group), Found { served, exporters }))
+    }
+
+    /// Returns the answer of a plain cluster about one kind.
+    pub(super) fn of_one(of: &GroupResource, served: Served) -> Self {
+        let served = [((of.clone(), None), served)].into();
+        Self(Answers::of((None, of.group.clone()), Found { served, exporters: BTreeMap::new() }))
     }
 }
 
@@ -101,7 +115,7 @@ fn holds(key: &(Cluster, Group), named: &BTreeSet<NamedKind>, found: &Found) -> 
     if named.iter().any(|named| !found.served.contains_key(named)) {
         return Holds::always(Duration::ZERO);
     }
-    if found.served.values().any(|served| !served) {
+    if found.served.values().any(|served| !matches!(served, Served::Yes { namespaced: Some(_) })) {
         return LACKING;
     }
     Holds { first: FRESH, last: long_freshness(key) }
@@ -115,50 +129,56 @@ fn at(connection: &Connection, cluster: Option<&LogicalCluster>) -> Endpoint {
 }
 
 /// Finds out which of the kinds of a group are served, and which APIExport each comes from. In kcp a kind that is bound is
-/// served, and only for its subresources and for other kinds the API server is asked.
+/// served, whatever discovery says.
 async fn find(
     endpoint: &Endpoint,
     control_plane: ControlPlane,
     group: &Group,
     named: BTreeSet<NamedKind>,
 ) -> Result<Found, ApiError> {
+    let resources = served(endpoint, group).await;
+    // Asked for afterwards: what was bound meanwhile is served, too, and by its APIExport.
     let is_kcp = control_plane == ControlPlane::Kcp;
     let mut exporters = if is_kcp { exporters(endpoint).await? } else { BTreeMap::new() };
-    let mut resources = BTreeSet::new();
-    if !named.iter().all(|(kind, of)| of.is_none() && exporters.contains_key(kind)) {
-        resources = served(endpoint, group).await?;
-        if is_kcp {
-            // What was bound meanwhile is served, too, and by its APIExport.
-            exporters = self::exporters(endpoint).await?;
-        }
-    }
-    let found = named.into_iter().map(|(kind, of)| {
+    let is_bound = |(kind, of): &NamedKind| of.is_none() && exporters.contains_key(kind);
+    let resources = match resources {
+        Err(_) if named.iter().all(is_bound) => BTreeMap::new(),
+        found => found?,
+    };
+    let found = named.into_iter().map(|named| {
+        let (kind, of) = &named;
         let name = of.as_ref().map_or_else(|| kind.resource.to_string(), |of| format!("{}/{of}", kind.resource));
-        let served = resources.contains(&name) || (of.is_none() && exporters.contains_key(&kind));
-        ((kind, of), served)
+        let served = match resources.get(&name) {
+            None if !is_bound(&named) => Served::No,
+            namespaced => Served::Yes { namespaced: namespaced.copied().flatten() },
+        };
+        (named, served)
     });
     let served: BTreeMap<_, _> = found.collect();
     exporters.retain(|kind, _| served.keys().any(|(named, _)| named == kind));
     Ok(Found { served, exporters })
 }
 
-/// Returns the resources of a group in any version.
-async fn served(endpoint: &Endpoint, group: &Group) -> Result<BTreeSet<String>, ApiError> {
+/// Returns the resources of a group in any version, each with true if its objects are in namespaces, as far as that is told.
+async fn served(endpoint: &Endpoint, group: &Group) -> Result<BTreeMap<String, Option<bool>>, ApiError> {
     let root = if group.is_core() { "/api".to_owned() } else { format!("/apis/{group}") };
     let versions = match endpoint.get_json(&root).await {
         Ok(found) => found,
-        Err(error) if error.is_not_found() => return Ok(BTreeSet::new()),
+        Err(error) if error.is_not_found() => return Ok(BTreeMap::new()),
         Err(error) => return Err(error),
     };
     let versions = versions.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
     // The versions of the core group are plain strings.
     let name = |version: &Value| version.as_str().or_else(|| version.get("version")?.as_str()).map(str::to_owned);
-    let mut resources = BTreeSet::new();
+    let mut resources = BTreeMap::new();
     for version in versions.iter().filter_map(name).take(MAX_VERSIONS) {
         match endpoint.get_json(&format!("{root}/{version}")).await {
             Ok(list) => {
-                let list = list.get("resources").and_then(Value::as_array).cloned().unwrap_or_default();
-                resources.extend(list.iter().filter_map(|resource| Some(resource.get("name")?.as_str()?.to_owned())));
+                let list = list.get("resources").and_then(Value::as_array).into_iter().flatten();
+                resources.extend(list.filter_map(|resource| {
+                    let namespaced = resource.get("namespaced").and_then(Value::as_bool);
+                    Some((resource.get("name")?.as_str()?.to_owned(), namespaced))
+                }));
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
@@ -194,18 +214,21 @@ mod tests {
     #[test]
     fn an_answer_that_lacks_a_kind_is_asked_for_again_soon() {
         let named = |names: &[&str]| names.iter().map(|of| (kind(of), None)).collect::<BTreeSet<NamedKind>>();
-        let found = |served: &[(&str, bool)]| Found {
+        let found = |served: &[(&str, Served)]| Found {
             served: served.iter().map(|(of, served)| ((kind(of), None), *served)).collect(),
             exporters: BTreeMap::new(),
         };
         let place = (Some(cluster("c1")), kind("as.x").group);
-        let of = |names: &[&str], served: &[(&str, bool)]| {
+        let of = |names: &[&str], served: &[(&str, Served)]| {
             let Holds { first, last } = holds(&place, &named(names), &found(served));
             (first, last)
         };
-        assert_eq!(of(&["as.x"], &[("as.x", true)]), (FRESH, long_freshness(&place)));
-        assert_eq!(of(&["as.x"], &[("as.x", false)]), (LACKING.first, LACKING.last));
-        assert_eq!(of(&["as.x", "bs.x"], &[("as.x", true)]), (Duration::ZERO, Duration::ZERO), "another kind is named");
+        let (lacking, whole) = ((LACKING.first, LACKING.last), (FRESH, long_freshness(&place)));
+        assert_eq!(of(&["as.x"], &[("as.x", Served::Yes { namespaced: Some(false) })]), whole);
+        assert_eq!(of(&["as.x"], &[("as.x", Served::No)]), lacking);
+        assert_eq!(of(&["as.x"], &[("as.x", Served::Yes { namespaced: None })]), lacking, "the scope is to be told");
+        let served = [("as.x", Served::Yes { namespaced: Some(true) })];
+        assert_eq!(of(&["as.x", "bs.x"], &served), (Duration::ZERO, Duration::ZERO), "another kind is named");
     }
 
     #[test]

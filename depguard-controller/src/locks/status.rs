@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_core::locks::{LockKind, LockTarget, Pick};
 use depguard_core::protocol::Unreviewed;
 use serde_json::{Value, json};
 
+use crate::locks::lock_kinds::Served;
 use crate::locks::plan::{LockKey, LockSnapshot, PlanInput};
 use crate::model::condition::{Finding, Findings, conditions};
 use crate::model::install_outcome::Outcome;
@@ -17,10 +19,11 @@ use crate::rules::programmed::{Installing, of_outcome};
 pub(super) const PROGRAMMED: &str = "Programmed";
 
 /// Order of reasons: those on which somebody must act come before those that only wait.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "Invalid",
     "NotPossible",
     "Vital",
+    "WrongScope",
     "KindNotServed",
     "NotBound",
     "ClaimNotAccepted",
@@ -100,8 +103,14 @@ fn programmed(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &RoundOutco
             continue;
         }
         match input.kinds.serves(&seen.key.cluster, kind, of) {
-            Ok(true) => {}
-            Ok(false) => findings.push(Finding::no(
+            Ok(Served::Yes { namespaced: Some(namespaced) }) => {
+                findings.extend(wrong_scope(seen.key.kind, target, namespaced));
+            }
+            Ok(Served::Yes { namespaced: None }) => findings.push(Finding::unknown(
+                "Unseen",
+                format!("could not find out whether {} are in namespaces, as the target says", shown(kind, of)),
+            )),
+            Ok(Served::No) => findings.push(Finding::no(
                 "KindNotServed",
                 format!(
                     "the API server does not serve {} in any version: correct the target's group and resource (the \
@@ -147,6 +156,26 @@ fn programmed(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &RoundOutco
     findings.sum_up(&ORDER, PROGRAMMED, &format!("the webhook reviews requests on {}", kinds.join(", ")))
 }
 
+/// Returns the finding about a target that means no object, since objects of its kind are in namespaces or are not; `None`
+/// if it can mean some.
+fn wrong_scope(lock: LockKind, target: &LockTarget, namespaced: bool) -> Option<Finding> {
+    let kind = &target.kind;
+    let message = match (lock, &target.namespace, &target.pick) {
+        (LockKind::ObjectLock, ..) if !namespaced => {
+            format!("{kind} have no namespace, so an ObjectLock locks none of them: take a ClusterObjectLock")
+        }
+        (LockKind::ClusterObjectLock, Some(_), _) if !namespaced => format!(
+            "{kind} have no namespace, so a target with a namespace locks none of them: leave the target's namespace out"
+        ),
+        (LockKind::ClusterObjectLock, None, Pick::Name(name)) if namespaced => format!(
+            "{kind} are in namespaces, so a target without a namespace locks no object named {name}: write the target's \
+             namespace, or take an ObjectLock in that namespace"
+        ),
+        _ => return None,
+    };
+    Some(Finding::no("WrongScope", message))
+}
+
 fn of_place(
     place: &InstallPlace,
     kind: &depguard_core::model::GroupResource,
@@ -167,4 +196,74 @@ fn of_place(
     }
     let installing = Installing { name: LOCKS_CONFIGURATION, place: &shown, export: "depguard" };
     of_outcome(&installing, found.outcomes.get(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use depguard_core::ControlPlane;
+    use depguard_core::locks::Timestamp;
+    use depguard_kcp::ObjectText;
+
+    use super::*;
+    use crate::locks::lock_kinds::Kinds;
+    use crate::testing;
+
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    fn said(kind: LockKind, target: &Value, served: Served) -> String {
+        let object = json!({
+            "metadata": {"name": "l", "namespace": (kind == LockKind::ObjectLock).then_some("a")},
+            "spec": {"targets": [target]},
+        });
+        let kinds = Kinds::of_one(&testing::kind("as.example.com"), served);
+        let key = LockKey { cluster: None, kind, name: "l".to_owned() };
+        let input = PlanInput {
+            control_plane: ControlPlane::Kubernetes,
+            now: Timestamp::parse(NOW).unwrap(),
+            own_namespace: None,
+            vital: &BTreeSet::new(),
+            locks: vec![LockSnapshot::read(key, Cow::Owned(ObjectText::new(&object)), "")],
+            kinds: &kinds,
+        };
+        let found = RoundOutcomes { outcomes: [(None, Outcome::Installed)].into(), ..RoundOutcomes::default() };
+        let status = status(&input, &input.locks[0], &object, &found, NOW);
+        let text = |field: &str| status["conditions"][1][field].as_str().unwrap().to_owned();
+        format!("{} {}: {}", text("status"), text("reason"), text("message"))
+    }
+
+    #[test]
+    fn a_target_that_means_no_object_of_its_scope_says_which_form_would_lock() {
+        let target = |more: &Value| {
+            let mut target = json!({"group": "example.com", "resource": "as"});
+            target.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            target
+        };
+        let [name, all] = [json!({"name": "x"}), json!({"selector": {}})].map(|pick| target(&pick));
+        let [name_there, all_there] =
+            [json!({"name": "x", "namespace": "a"}), json!({"selector": {}, "namespace": "a"})]
+                .map(|pick| target(&pick));
+        let (own, cluster) = (LockKind::ObjectLock, LockKind::ClusterObjectLock);
+        let holds = "True Programmed: the webhook reviews requests on as.example.com";
+        let take_other = "False WrongScope: as.example.com have no namespace, so an ObjectLock locks none of them: take a \
+             ClusterObjectLock";
+        let leave_out = "False WrongScope: as.example.com have no namespace, so a target with a namespace locks none of them: leave \
+             the target's namespace out";
+        let write = "False WrongScope: as.example.com are in namespaces, so a target without a namespace locks no object named x: \
+             write the target's namespace, or take an ObjectLock in that namespace";
+        for (lock, target, of_namespaced, of_others) in [
+            (own, &name, holds, take_other),
+            (own, &all, holds, take_other),
+            (cluster, &name, write, holds),
+            (cluster, &all, holds, holds),
+            (cluster, &name_there, holds, leave_out),
+            (cluster, &all_there, holds, leave_out),
+        ] {
+            let of = |namespaced| said(lock, target, Served::Yes { namespaced });
+            assert_eq!([of(Some(true)), of(Some(false))], [of_namespaced, of_others], "{lock:?} {target}");
+            assert!(of(None).starts_with("Unknown Unseen: could not find out whether as.example.com are in"));
+            assert!(said(lock, target, Served::No).starts_with("False KindNotServed: "));
+        }
+    }
 }

@@ -13,6 +13,7 @@ use crate::removal::{removed, uninstalled};
 
 const GROUP: &str = "/apis/dependencies.opendefense.cloud/v1alpha1";
 const LOCKS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/namespaces/default/objectlocks";
+const CLUSTER_LOCKS: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/clusterobjectlocks";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const NONE: Preconditions<'_> = Preconditions { uid: None, resource_version: None };
 
@@ -37,15 +38,20 @@ impl Bed {
 
     /// Makes a lock with these targets in namespace `default`.
     pub(crate) async fn lock(&self, workspace: &str, name: &str, targets: &Value) {
+        self.lock_at(LOCKS, workspace, name, targets).await;
+    }
+
+    /// Makes an ObjectLock or a ClusterObjectLock, at this path.
+    async fn lock_at(&self, path: &str, workspace: &str, name: &str, targets: &Value) {
         let lock = json!({
             "apiVersion": "dependencies.opendefense.cloud/v1alpha1",
-            "kind": "ObjectLock",
+            "kind": if path == LOCKS { "ObjectLock" } else { "ClusterObjectLock" },
             "metadata": {"name": name},
             "spec": {"targets": targets},
         });
         // The API server may have learned of the webhook only a moment ago.
         until("the lock is made", async || {
-            self.at(workspace).post_json(LOCKS, &lock).await.map_err(|error| error.to_string())
+            self.at(workspace).post_json(path, &lock).await.map_err(|error| error.to_string())
         })
         .await;
     }
@@ -56,8 +62,12 @@ impl Bed {
 
     /// Waits until a condition of a lock has this status and reason. Returns its message.
     pub(crate) async fn until_lock(&self, workspace: &str, name: &str, type_: &str, expected: &str) -> String {
+        self.until_lock_at(LOCKS, workspace, name, type_, expected).await
+    }
+
+    async fn until_lock_at(&self, path: &str, workspace: &str, name: &str, type_: &str, expected: &str) -> String {
         until(&format!("{type_} of {name} is {expected}"), async || {
-            let lock = self.at(workspace).get_json(&format!("{LOCKS}/{name}")).await.unwrap();
+            let lock = self.at(workspace).get_json(&format!("{path}/{name}")).await.unwrap();
             let conditions = lock.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
             let found = conditions.into_iter().find(|condition| condition["type"] == type_).unwrap_or_default();
             let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
@@ -293,7 +303,17 @@ async fn in_kcp_a_tenants_own_kinds_are_reviewed_there_and_bound_ones_where_thei
     bed.bind(NETWORK, &manifests::provider_binding("root:dep-ctrl")).await;
     bed.until_lock(TENANT, "disks", "Programmed", "True Programmed").await;
     bed.until_reviewed(NETWORK, "depguard-locks", &["UPDATE,DELETE disks"]).await;
+    // Discovery tells that bound kinds are in namespaces, too.
+    let mut target = json!([{"group": "network.example.com", "resource": "disks", "name": "a"}]);
+    bed.lock_at(CLUSTER_LOCKS, TENANT, "nowhere", &target).await;
+    bed.until_lock_at(CLUSTER_LOCKS, TENANT, "nowhere", "Programmed", "False WrongScope").await;
+    target[0]["namespace"] = json!("default");
+    bed.lock_at(CLUSTER_LOCKS, TENANT, "there", &target).await;
+    bed.until_lock_at(CLUSTER_LOCKS, TENANT, "there", "Programmed", "True Programmed").await;
 
+    for name in ["nowhere", "there"] {
+        bed.at(TENANT).delete(&format!("{CLUSTER_LOCKS}/{name}"), NONE).await.unwrap();
+    }
     bed.unlock(TENANT, "disks").await;
     bed.until_reviewed(NETWORK, "depguard-locks", &[]).await;
     let path = format!("{CONFIGURATIONS}/depguard-locks");
@@ -359,25 +379,47 @@ impl Bed {
 }
 
 #[tokio::test]
+async fn a_lock_across_scopes_is_not_programmed_until_it_is_mended() {
+    let bed = Bed::kubernetes().await;
+    bed.define_locks().await;
+    let controller = Controller::start(bed.config_of_locks().await).await.unwrap();
+    let namespaces = |more: &Value| {
+        let mut target = json!({"resource": "namespaces"});
+        target.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([target])
+    };
+    let (maps, there) = (config_map("a"), json!([{"resource": "configmaps", "name": "a", "namespace": "default"}]));
+    let (name, labels) = (json!({"name": "a"}), json!({"selector": {"matchLabels": {"keep": "yes"}}}));
+    for (number, inert, mended) in [
+        (1, (LOCKS, namespaces(&name)), (CLUSTER_LOCKS, namespaces(&name))),
+        (2, (LOCKS, namespaces(&labels)), (CLUSTER_LOCKS, namespaces(&labels))),
+        (3, (CLUSTER_LOCKS, maps), (CLUSTER_LOCKS, there)),
+        (
+            4,
+            (CLUSTER_LOCKS, namespaces(&json!({"name": "a", "namespace": "default"}))),
+            (CLUSTER_LOCKS, namespaces(&name)),
+        ),
+    ] {
+        for ((path, targets), word, expected) in
+            [(inert, "inert", "False WrongScope"), (mended, "mended", "True Programmed")]
+        {
+            let name = format!("{word}-{number}");
+            bed.lock_at(path, "", &name, &targets).await;
+            bed.until_lock_at(path, "", &name, "Programmed", expected).await;
+        }
+    }
+    controller.stop().await;
+}
+
+#[tokio::test]
 async fn a_lock_of_what_nobody_is_asked_about_says_that_it_holds_nothing() {
     let bed = Bed::kubernetes().await;
     bed.define_locks().await;
     let controller = Controller::start(bed.config_of_locks().await).await.unwrap();
     let webhooks =
         json!({"group": "admissionregistration.k8s.io", "resource": "validatingwebhookconfigurations", "name": "a"});
-    let path = format!("{GROUP}/clusterobjectlocks");
-    let lock = json!({
-        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "ClusterObjectLock",
-        "metadata": {"name": "l"}, "spec": {"targets": [webhooks]},
-    });
-    until("the lock is made", async || bed.at("").post_json(&path, &lock).await.map_err(|error| error.to_string()))
-        .await;
-    until("it says that it holds nothing", async || {
-        let found = bed.at("").get_json(&format!("{path}/l")).await.unwrap();
-        let conditions = found["status"]["conditions"].to_string();
-        let says = conditions.contains("NotPossible") && conditions.contains("API servers ask no webhook about them");
-        if says { Ok(()) } else { Err(conditions) }
-    })
-    .await;
+    bed.lock_at(CLUSTER_LOCKS, "", "l", &json!([webhooks])).await;
+    let said = bed.until_lock_at(CLUSTER_LOCKS, "", "l", "Programmed", "False NotPossible").await;
+    assert!(said.contains("API servers ask no webhook about them"), "{said}");
     controller.stop().await;
 }
