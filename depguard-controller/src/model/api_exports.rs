@@ -54,6 +54,14 @@ impl Exports {
         })
     }
 
+    /// Returns the name of an export of this workspace that serves the kind; `None` if none is seen.
+    pub(crate) fn serving(&self, cluster: &LogicalCluster, kind: &GroupResource) -> Option<&str> {
+        let Self::Known(exports) = self else { return None };
+        let there = exports.range((cluster.to_string(), String::new())..);
+        let mut there = there.take_while(|((at, _), _)| at == cluster.as_str());
+        there.find(|(_, export)| resource(export, kind).is_some()).map(|((_, name), _)| name.as_str())
+    }
+
     /// Returns the name of the APIResourceSchema by which this export serves the kind.
     pub(crate) fn schema(&self, cluster: &LogicalCluster, export: &ExportName, kind: &GroupResource) -> Option<&str> {
         let Self::Known(exports) = self else { return None };

@@ -2,7 +2,7 @@
 
 use depguard_core::api::Strategy;
 use depguard_core::model::Kind;
-use depguard_core::rule::Edge;
+use depguard_core::rule::{Edge, Reference};
 use depguard_core::schema::{self, KindFacts, Mismatch, Schema};
 use depguard_core::{ControlPlane, ExportName, GroupVersionResource, Rule};
 
@@ -27,17 +27,19 @@ impl<'a> NamedKinds<'a> {
     }
 
     /// Returns the kinds that are known to be missing, so that the rule can't do what it says: a target's kind, or the
-    /// dependents' kind in the version in which they are read. (Of a target, every served version is protected.)
+    /// dependents' kind in the version in which they are read. (Of a target, every served version is protected.) A kind's
+    /// name matters only where dependents say of which kind their target is.
     pub(crate) fn missing_kinds(&self) -> Vec<String> {
-        let problem = |key: Option<KindKey>, field: &str| {
+        let problem = |key: Option<KindKey>, kind: Option<&Kind>, field: &str| {
             let key = key?;
-            schema::kind(self.kinds.get(&key), &key.gvr, None, field).err()
+            schema::kind(self.kinds.get(&key), &key.gvr, kind, field).err()
         };
-        let dependent = problem(self.dependent_key(), "spec.dependent");
+        let dependent = problem(self.dependent_key(), None, "spec.dependent");
         let dependent = dependent.filter(|problem| matches!(problem.what, Mismatch::NotServed | Mismatch::Version));
         let targets = self.targets().filter_map(|(edge, key)| {
-            let problem = problem(key, &field_of(edge))?;
-            (problem.what == Mismatch::NotServed).then_some(problem)
+            let reads_kind = matches!(&edge.reference, Reference::Field(field) if field.kind.is_some());
+            let problem = problem(key, edge.target.kind.as_ref().filter(|_| reads_kind), &field_of(edge))?;
+            matches!(problem.what, Mismatch::NotServed | Mismatch::Kind).then_some(problem)
         });
         dependent.into_iter().chain(targets).map(|problem| problem.to_string()).collect()
     }

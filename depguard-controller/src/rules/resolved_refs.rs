@@ -4,7 +4,7 @@
 use depguard_core::api::{ACCEPT_ANNOTATION, PATH_ANNOTATION};
 use depguard_core::applicability::{Acceptance, RuleGrant};
 use depguard_core::model::GroupResource;
-use depguard_core::rule::RuleKey;
+use depguard_core::rule::{Dependent, RuleKey};
 use depguard_core::schema::local_targets;
 use depguard_core::{ExportName, LogicalCluster, Rule, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
@@ -43,8 +43,8 @@ pub(crate) fn resolved(
         }
     }
     named.check_served(&mut findings);
-    for target in local_targets(parsed) {
-        findings.note(target.to_string());
+    for note in left_out_exports(input, rule, parsed) {
+        findings.note(note);
     }
     let order = [
         "WorkspaceNotFound",
@@ -60,7 +60,7 @@ pub(crate) fn resolved(
 }
 
 /// Returns the findings about the APIExports that a rule names: the dependents', and the targets' whose workspace is
-/// known. A false one means that nobody can have bound the rule's kind from there.
+/// known, or known to be missing. A false one means that nobody can have bound the rule's kind from there.
 pub(crate) fn export_problems(input: &PlanInput<'_>, rule: &RulePlan, parsed: &Rule) -> Vec<Finding> {
     let dependent = parsed.dependent();
     let of_dependent = rule.key.cluster.as_ref().zip(dependent.export.as_ref()).and_then(|(cluster, export)| {
@@ -69,15 +69,37 @@ pub(crate) fn export_problems(input: &PlanInput<'_>, rule: &RulePlan, parsed: &R
     });
     let of_targets = rule.targets.iter().filter_map(|target| {
         let export = target.export.as_ref()?;
+        let field = format!("spec.dependencies[{}].apiExportRef", target.dependency);
+        if input.lookups.get(&export.path) == Some(&WorkspaceLookup::NotFound) {
+            return Some(not_bound(input, &export.path, &field));
+        }
         let mut clusters = input.clusters(&export.path);
         let (Some(cluster), None) = (clusters.next(), clusters.next()) else { return None };
-        if input.lookups.get(&export.path) == Some(&WorkspaceLookup::NotFound) {
-            return None;
-        }
-        let field = format!("spec.dependencies[{}].apiExportRef.name", target.dependency);
-        check_export(input, cluster, &export.name, &target.kind, &field)
+        check_export(input, cluster, &export.name, &target.kind, &format!("{field}.name"))
     });
     of_dependent.into_iter().chain(of_targets).collect()
+}
+
+/// Returns the notes about kinds that the rule takes for local ones, although an APIExport seems to be meant: one of its own
+/// workspace serves the kind, or the dependents are of one.
+fn left_out_exports(input: &PlanInput<'_>, rule: &RulePlan, parsed: &Rule) -> Vec<String> {
+    let Some(own) = &rule.key.cluster else { return Vec::new() };
+    let note = |field: &str, missing: &str, kind: &GroupResource| {
+        let export = input.exports.serving(own, kind)?;
+        Some(format!(
+            "{field} has no {missing}, so it means {kind} of the rule's own workspace only, and not where consumers bind \
+             APIExport {export}, which serves {kind} from there: if you mean that, write it in {field}.{missing}"
+        ))
+    };
+    let Dependent { export, gvr, .. } = parsed.dependent();
+    let of_dependent = export.is_none().then(|| note("spec.dependent", "apiExportName", &gvr.group_resource()));
+    let local = local_targets(parsed);
+    let of_targets = parsed.edges().iter().filter(|edge| edge.target.export.is_none()).filter_map(|edge| {
+        let field = format!("spec.dependencies[{}]", edge.index);
+        let provided = note(&field, "apiExportRef", &edge.target.gvr.group_resource());
+        provided.or_else(|| local.iter().find(|local| local.field == field).map(ToString::to_string))
+    });
+    of_dependent.flatten().into_iter().chain(of_targets).collect()
 }
 
 fn not_bound(input: &PlanInput<'_>, path: &WorkspacePath, field: &str) -> Finding {

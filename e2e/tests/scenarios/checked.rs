@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use depguard_e2e::rules::{RULES, rule};
-use depguard_e2e::{Depguard, Outcome, Stop, World, ensure, eventually};
+use depguard_e2e::{Depguard, Outcome, Provider, Stop, World, ensure, eventually};
 use serde_json::{Value, json};
 
 pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
@@ -42,30 +42,76 @@ pub(crate) async fn against_schemas(world: Arc<World>) -> Outcome {
     ensure(told["type"] == "Warning", || told.to_string())
 }
 
-/// Changes one name of a rule by a letter, and back, one after the other: the rule says each time that it protects nothing.
-pub(crate) async fn one_wrong_letter(world: Arc<World>) -> Outcome {
+/// Strings of a rule in which somebody slips, each with the pointer to an existing word that is not meant, and true if that
+/// word gives another right rule: it is enforced then, and nobody knows that it was a slip.
+const SLIPS: [(&str, &str, bool); 11] = [
+    ("/dependent/apiExportName", "", false),
+    ("/dependent/group", "/dependencies/0/group", false),
+    ("/dependent/version", "", false),
+    ("/dependent/kind", "/fleet/kind", false),
+    // Fleets may refer to VPCs, too: their schema allows anything.
+    ("/dependent/resource", "/fleet/resource", true),
+    ("/dependencies/0/apiExportRef/name", "/dependent/apiExportName", false),
+    ("/dependencies/0/apiExportRef/path", "/compute", false),
+    ("/dependencies/0/group", "/dependent/group", false),
+    ("/dependencies/0/version", "", false),
+    ("/dependencies/0/resource", "/region/resource", true),
+    ("/dependencies/0/message", "", false),
+];
+
+/// Puts slips into a rule one after the other. While the rule says that it is enforced, what the right rule protects can't
+/// be deleted.
+pub(crate) async fn one_slip(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
     let compute = &cast.compute;
-    let right = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    let mut right = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
+    right["spec"]["dependencies"][0]["message"] = json!("detach it");
     world.add_rule(compute, &right).await?;
+    cast.consumer.create_target(&cast.vpc, "used").await?;
+    cast.consumer.create_dependent(&cast.vm, "user", "used").await?;
     let _depguard = Depguard::start(&world).await?;
-    for name in [
-        "/dependent/apiExportName",
-        "/dependent/group",
-        "/dependent/resource",
-        "/dependencies/0/apiExportRef/name",
-        "/dependencies/0/apiExportRef/path",
-        "/dependencies/0/group",
-        "/dependencies/0/resource",
-    ] {
-        world.condition(compute, "machines", "Enforced", "True").await?;
-        let mut spec = right["spec"].clone();
-        let word = spec.pointer_mut(name).ok_or_else(|| Stop::Failed(format!("no {name}: {right}")))?;
-        *word = json!(format!("{}x", word.as_str().unwrap_or_default()));
-        world.change_rule(compute, "machines", &json!({"spec": spec})).await?;
-        world.condition(compute, "machines", "ResolvedRefs", "False").await?;
-        world.condition(compute, "machines", "Enforced", "False").await?;
-        world.change_rule(compute, "machines", &json!({"spec": right["spec"]})).await?;
+    cast.consumer.until_protected(&world, &cast.vpc, "used").await?;
+    let mut words = right["spec"].clone();
+    words["fleet"] = json!({"kind": cast.fleet.kind, "resource": cast.fleet.plural});
+    words["region"] = json!({"resource": cast.region.plural});
+    words["compute"] = json!(compute.path);
+    let word = |pointer: &str| words.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    for (pointer, other, is_right) in SLIPS {
+        let (right_word, other) = (word(pointer), word(other));
+        // A plain cluster has no exports.
+        let Some((shorter, _)) = right_word.char_indices().last().map(|(at, _)| right_word.split_at(at)) else {
+            continue;
+        };
+        let slips = [format!("{right_word}x"), shorter.to_owned(), format!("{shorter}x"), other.clone()];
+        for slip in slips.iter().filter(|slip| !slip.is_empty()) {
+            let mut spec = right["spec"].clone();
+            *spec.pointer_mut(pointer).ok_or_else(|| Stop::Failed(format!("no {pointer}: {right}")))? = json!(slip);
+            let changed = compute.api.merge(&format!("{RULES}/machines"), &json!({"spec": spec})).await?;
+            if changed.status == 422 {
+                continue;
+            }
+            changed.ok()?;
+            let is_enforced = enforced(&world, compute).await?;
+            let deleted = cast.consumer.api.dry_run_delete(&cast.consumer.object(&cast.vpc, "used")).await?;
+            ensure(!is_enforced || (is_right && *slip == other) || deleted.status == 403, || {
+                format!("enforced with {pointer}: {slip}, and the deletion had status {}", deleted.status)
+            })?;
+        }
     }
-    Ok(())
+    world.change_rule(compute, "machines", &json!({"spec": right["spec"]})).await?;
+    world.condition(compute, "machines", "Enforced", "True").await
+}
+
+/// Waits until it is known whether the present generation of the rule is enforced.
+async fn enforced(world: &World, compute: &Provider) -> Outcome<bool> {
+    eventually("it is known whether the rule is enforced", world.patience(), async || {
+        let rule = compute.api.get(&format!("{RULES}/machines")).await?.ok()?;
+        let conditions = rule["status"]["conditions"].as_array().into_iter().flatten();
+        let mut of_generation = conditions.filter(|one| one["observedGeneration"] == rule["metadata"]["generation"]);
+        match of_generation.find(|one| one["type"] == "Enforced").map(|one| &one["status"]) {
+            Some(status) if status != "Unknown" => Ok(status == "True"),
+            _ => Err(Stop::Failed(format!("status is {}", rule["status"]))),
+        }
+    })
+    .await
 }

@@ -64,11 +64,16 @@ fn of_workspaces(input: &PlanInput<'_>, rule: &RulePlan, hash: &mut impl Hasher)
 fn of_exports(input: &PlanInput<'_>, rule: &RulePlan, parsed: &Rule, hash: &mut impl Hasher) {
     let Some(own) = &rule.key.cluster else { return };
     let dependent = parsed.dependent();
-    if let Some(export) = &dependent.export {
-        input.exports.serves(own, export, &dependent.gvr.group_resource()).hash(hash);
+    let kind = dependent.gvr.group_resource();
+    match &dependent.export {
+        Some(export) => input.exports.serves(own, export, &kind).hash(hash),
+        None => input.exports.serving(own, &kind).hash(hash),
     }
     for target in &rule.targets {
-        let Some(export) = &target.export else { continue };
+        let Some(export) = &target.export else {
+            input.exports.serving(own, &target.kind).hash(hash);
+            continue;
+        };
         for provider in input.bindings.at(&export.path) {
             let unreadable = match input.rule_grants.get(provider, &export.name) {
                 Some(RuleGrant::Unreadable(entry)) => Some(entry),

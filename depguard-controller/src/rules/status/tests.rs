@@ -3,6 +3,7 @@ mod interlocked;
 mod older;
 mod references;
 mod schemas;
+mod slips;
 mod ways;
 mod workspaces;
 
@@ -14,7 +15,7 @@ use depguard_core::applicability::{PathLookups, RuleGrants};
 use depguard_core::probe::LoadedRule;
 use depguard_core::rule::RuleKey;
 use depguard_core::schema::{KindFacts, KindState};
-use depguard_core::{ControlPlane, WorkspacePath};
+use depguard_core::{ControlPlane, GroupVersionResource, WorkspacePath};
 use depguard_kcp::{Allowance, ObjectText, WorkspaceLookup};
 use serde_json::json;
 use tokio::time::Instant;
@@ -53,6 +54,8 @@ struct Setting {
     lookups: BTreeMap<WorkspacePath, WorkspaceLookup>,
     /// Facts about kinds, where they differ from what the rules say.
     seen: Vec<(&'static str, KindState)>,
+    /// Facts about all kinds, if there are no others.
+    all: Option<fn(&GroupVersionResource) -> KindState>,
     /// True if there are more rules than are allowed.
     too_many: bool,
     interlock: Option<InterlockView>,
@@ -80,6 +83,7 @@ impl Setting {
             of_dependents: (None, None),
             lookups: BTreeMap::new(),
             seen: Vec::new(),
+            all: None,
             too_many: false,
             interlock: None,
             registers: BTreeMap::new(),
@@ -90,6 +94,9 @@ impl Setting {
     }
 
     fn see(&self, key: &KindKey) -> KindState {
+        if let Some(all) = self.all {
+            return all(&key.gvr);
+        }
         let resource = key.gvr.resource.as_str();
         let seen = self.seen.iter().find(|(name, _)| *name == resource);
         match seen {

@@ -106,13 +106,13 @@ const EDITS: [Edit; 46] = [
     },
 ];
 
-/// Returns rules that look for their targets or don't, without a status or in force.
-fn rules() -> [Value; 5] {
+/// Returns rules that look for their targets or don't, without a status or in force, and a local one.
+fn rules() -> [Value; 6] {
     let [looking, other] = ["Deny", "Ignore"].map(|on_missing| looking(vm_to_vpc(), on_missing));
     let in_force = |rule: &Value| edited(rule, &[]).changed().remove(0);
     let mut owning = in_force(&looking);
     owning["spec"]["dependencies"][0]["ownedDependents"] = json!("Ignore");
-    [in_force(&looking), in_force(&other), owning, looking, other]
+    [in_force(&looking), in_force(&other), owning, looking, other, local(vm_to_vpc())]
 }
 
 /// Returns a setting after these edits, which was in order for so long that only the edits matter.
@@ -141,7 +141,7 @@ proptest! {
     /// Covers what may be forgotten among the inputs: whoever settles a rule by them would keep a status that is wrong.
     #[test]
     fn a_status_changes_only_with_its_inputs(
-        one in subsequence(EDITS.to_vec(), 0..=3), other in subsequence(EDITS.to_vec(), 0..=3), rule in 0..5_usize,
+        one in subsequence(EDITS.to_vec(), 0..=3), other in subsequence(EDITS.to_vec(), 0..=3), rule in 0..6_usize,
     ) {
         let rule = &rules()[rule];
         let ((inputs, status), (others, other)) = (told(rule, &one), told(rule, &other));

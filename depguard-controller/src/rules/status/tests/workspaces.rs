@@ -11,24 +11,27 @@ fn a_workspace_that_lies_about_its_path_is_named() {
     let mut setting = Setting::from_rule(vm_to_vpc());
     let mut said = |lookup| {
         setting.lookups = BTreeMap::from([(path(NETWORK), lookup)]);
-        ["ResolvedRefs", "Programmed"].map(|type_| setting.condition(type_))
+        ["ResolvedRefs", "Programmed", "Enforced"].map(|type_| setting.condition(type_))
     };
     let lie = "; logical cluster network falsely claims this path";
-    let [resolved, programmed] = said(found("other"));
+    let [resolved, programmed, _] = said(found("other"));
     assert!(resolved.starts_with("False NotBound: ") && resolved.ends_with(lie), "{resolved}");
     assert!(programmed.starts_with("False Pending: depguard can install nothing in workspace"), "{programmed}");
     assert!(programmed.ends_with("delete ValidatingWebhookConfiguration dependency-controller there"), "{programmed}");
-    let [resolved, programmed] = said(WorkspaceLookup::NotFound);
+    let [resolved, programmed, enforced] = said(WorkspaceLookup::NotFound);
     assert!(resolved.starts_with("False WorkspaceNotFound: ") && resolved.ends_with(lie), "{resolved}");
     assert_eq!(programmed, "True Programmed: installed in workspace with logical cluster network");
-    let [resolved, programmed] = said(WorkspaceLookup::Unknown { why: "403".to_owned() });
+    assert_eq!(enforced, resolved.replacen("WorkspaceNotFound", "ExportNotFound", 1), "it protects what nobody means");
+    let [resolved, programmed, enforced] = said(WorkspaceLookup::Unknown { why: "403".to_owned() });
+    assert!(enforced.starts_with("True "), "{enforced}");
     assert!(
         resolved.starts_with("True ")
             && resolved.contains("could not verify the path that workspace root:providers:network claims (403)"),
         "{resolved}"
     );
     assert_eq!(programmed, format!("True Programmed: installed in workspace {NETWORK}"));
-    let [resolved, programmed] = said(found("network"));
+    let [resolved, programmed, enforced] = said(found("network"));
+    assert!(enforced.starts_with("True "), "{enforced}");
     assert_eq!(resolved, "True ResolvedRefs: everything that the rule names exists");
     assert_eq!(programmed, format!("True Programmed: installed in workspace {NETWORK}"));
 }
@@ -88,33 +91,41 @@ fn an_export_that_is_not_there_or_serves_other_kinds_is_named() {
     assert!(setting.condition("Programmed").starts_with("True "));
 }
 
-/// With any of these slips, the rule finds nothing, and the targets can be deleted.
 #[test]
-fn a_rule_whose_exports_are_not_there_is_not_enforced() {
-    let right = vm_to_vpc();
-    assert!(Setting::from_rule(right.clone()).condition("Enforced").starts_with("True "));
-    let slips = [
-        "/spec/dependent/apiExportName",
-        "/spec/dependent/group",
-        "/spec/dependent/resource",
-        "/spec/dependencies/0/apiExportRef/name",
-        "/spec/dependencies/0/group",
-        "/spec/dependencies/0/resource",
-    ];
-    for field in slips {
-        for slip in [|word: &str| format!("x{word}"), |word: &str| word[1..].to_owned()] {
-            let mut wrong = right.clone();
-            let word = wrong.pointer_mut(field).unwrap();
-            *word = json!(slip(word.as_str().unwrap()));
-            let setting = Setting::from_rule(wrong);
-            let [resolved, enforced] = ["ResolvedRefs", "Enforced"].map(|type_| setting.condition(type_));
-            assert!(enforced.starts_with("False ExportNotFound: "), "{field}: {enforced}");
-            assert_eq!(resolved, enforced, "{field}");
-        }
-    }
-    // What may not be seen may be in order.
-    let unseen = Setting { exports: None, ..Setting::from_rule(right) };
-    assert!(unseen.condition("Enforced").starts_with("True "));
+fn a_kind_without_the_export_that_serves_it_is_noted() {
+    let mut setting = Setting::from_rule(vm_to_vpc());
+    let without = |setting: &mut Setting, pointer: &str, field: &str| {
+        setting.rules[0].pointer_mut(pointer).and_then(Value::as_object_mut).unwrap().remove(field);
+    };
+    let whole = "True ResolvedRefs: everything that the rule names exists";
+    assert_eq!(setting.condition("ResolvedRefs"), whole);
+    without(&mut setting, "/spec/dependent", "apiExportName");
+    let machines = "spec.dependent has no apiExportName, so it means virtualmachines.compute.example.com of the rule's own \
+                    workspace only, and not where consumers bind APIExport compute.example.com, which serves \
+                    virtualmachines.compute.example.com from there: if you mean that, write it in \
+                    spec.dependent.apiExportName";
+    assert_eq!(setting.condition("ResolvedRefs"), format!("{whole}; {machines}"));
+    // Here nobody exports VPCs.
+    without(&mut setting, "/spec/dependencies/0", "apiExportRef");
+    assert_eq!(setting.condition("ResolvedRefs"), format!("{whole}; {machines}"));
+    let mut of_network = export("compute", "vpcs.network.example.com");
+    of_network["metadata"]["name"] = json!("all.example.com");
+    setting.exports.as_mut().unwrap()[1] = of_network;
+    let said = setting.condition("ResolvedRefs");
+    let vpcs =
+        "spec.dependencies[0] has no apiExportRef, so it means vpcs.network.example.com of the rule's own workspace";
+    assert!(said.starts_with(&format!("{whole}; {machines}; {vpcs}")) && said.contains("all.example.com"), "{said}");
+    // A note about each field is enough.
+    setting.rules[0]["spec"]["dependent"]["apiExportName"] = json!("compute.example.com");
+    let said = setting.condition("ResolvedRefs");
+    assert!(
+        said.starts_with(&format!("{whole}; {vpcs}")) && said.matches("has no apiExportRef").count() == 1,
+        "{said}"
+    );
+    // Nor is anything noted about what nobody lets depguard see.
+    setting.rules[0] = local(vm_to_vpc());
+    setting.exports = None;
+    assert_eq!(setting.condition("ResolvedRefs"), whole);
 }
 
 #[test]
@@ -122,6 +133,7 @@ fn what_may_not_be_seen_is_unknown() {
     let mut setting = Setting::from_rule(vm_to_vpc());
     setting.exports = None;
     assert!(setting.condition("ResolvedRefs").starts_with("Unknown Unknown: "));
+    assert!(setting.condition("Enforced").starts_with("True "), "it may be in order");
     setting.bindings[0]["spec"]["permissionClaims"][1]["state"] = json!("Rejected");
     let said = setting.condition("ResolvedRefs");
     assert!(
