@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::list::objects_of;
+use self::list::{is_foreign, objects_of};
 use self::parts::{MAX_DOCUMENTS, parts, text_of, too_many};
 use crate::cluster::yaml;
 use crate::io::exit::Failure;
@@ -47,9 +47,9 @@ pub(crate) struct Origin {
     pub(crate) line: usize,
 }
 
-/// Reads the objects of a file, each with its text.
-pub(crate) fn parse(file: &str, bytes: &[u8], documents: &mut Vec<Text>) -> Result<(), Failure> {
-    let (file, text) = (Arc::from(file), text_of(file, bytes)?);
+/// Reads the objects of a file, each with its text. Returns the documents that are no objects.
+pub(crate) fn parse(file: &str, bytes: &[u8], documents: &mut Vec<Text>) -> Result<Vec<Origin>, Failure> {
+    let (file, text, mut foreign) = (Arc::from(file), text_of(file, bytes)?, Vec::new());
     for part in parts(text)? {
         let origin = Origin { file: Arc::clone(&file), line: part.first };
         // An API server prints lists as JSON.
@@ -58,6 +58,10 @@ pub(crate) fn parse(file: &str, bytes: &[u8], documents: &mut Vec<Text>) -> Resu
             Some(value) => value,
             None => yaml::read(part.text).map_err(|why| part.failure(&file, &why))?,
         };
+        if is_foreign(&value) {
+            foreign.push(origin);
+            continue;
+        }
         let (text, begin) = (Arc::from(part.text), part.begin);
         objects_of(value, &origin, "", &mut |object, within| {
             let document = Document { value: Arc::new(object), origin: origin.clone() };
@@ -65,12 +69,23 @@ pub(crate) fn parse(file: &str, bytes: &[u8], documents: &mut Vec<Text>) -> Resu
             if documents.len() > MAX_DOCUMENTS { Err(too_many()) } else { Ok(()) }
         })?;
     }
-    Ok(())
+    Ok(foreign)
+}
+
+/// Returns true if the value has an `apiVersion` and a `kind`, and is not only a patch.
+pub(crate) fn is_manifest(value: &Value) -> bool {
+    has_type(value) && !is_patch_of_definition(value)
 }
 
 /// Returns true if the value has an `apiVersion` and a `kind`.
-pub(crate) fn is_manifest(value: &Value) -> bool {
+pub(crate) fn has_type(value: &Value) -> bool {
     ["apiVersion", "kind"].iter().all(|field| value.get(field).is_some_and(Value::is_string))
+}
+
+/// Returns true for a definition with neither its group nor its names, which an API server would refuse: kustomize
+/// patches another definition with it.
+pub(crate) fn is_patch_of_definition(value: &Value) -> bool {
+    is_definition(value) && ["/spec/group", "/spec/names"].iter().all(|field| value.pointer(field).is_none())
 }
 
 pub(crate) const INCOMPLETE: &str = "its apiVersion or its kind is missing";
@@ -79,7 +94,7 @@ pub(crate) const INCOMPLETE: &str = "its apiVersion or its kind is missing";
 pub(crate) fn is_incomplete_manifest(value: &Value) -> bool {
     let has = |field: &str| value.get(field).is_some();
     let looks_like_one = value.get("metadata").is_some_and(Value::is_object);
-    looks_like_one && !is_manifest(value) && (has("apiVersion") || has("kind") || has("spec"))
+    looks_like_one && !has_type(value) && (has("apiVersion") || has("kind") || has("spec"))
 }
 
 impl fmt::Display for Origin {
@@ -120,7 +135,11 @@ mod tests {
 
     fn parsed(text: &str) -> Result<Vec<(usize, String)>, String> {
         let mut documents = Vec::new();
-        parse("f", text.as_bytes(), &mut documents).map_err(|failure| failure.message().to_owned())?;
+        let foreign = parse("f", text.as_bytes(), &mut documents);
+        let foreign = foreign.map_err(|failure| failure.message().to_owned())?;
+        if let Some(origin) = foreign.first() {
+            return Err(list::no_object(origin).message().to_owned());
+        }
         let documents = documents.into_iter().map(|text| text.document);
         Ok(documents.map(|document| (document.origin.line, document.value.to_string())).collect())
     }

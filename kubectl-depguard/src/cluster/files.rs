@@ -5,8 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use crate::cluster::documents::list::no_object;
 use crate::cluster::documents::parts::{MAX_DOCUMENTS, too_many};
-use crate::cluster::documents::{Document, INCOMPLETE, Text, is_incomplete_manifest, parse};
+use crate::cluster::documents::{
+    Document, INCOMPLETE, Origin, Text, is_incomplete_manifest, is_manifest, is_patch_of_definition, parse,
+};
 use crate::cluster::object_record::ObjectRecord;
 use crate::cluster::record_reader::{self, FileObjects};
 use crate::cluster::rules::ReadFailure;
@@ -35,6 +40,14 @@ pub(crate) struct Files {
     pub(crate) others: Vec<Arc<str>>,
 }
 
+/// Documents that a command needs, among all that files hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needed {
+    pub(crate) is_needed: fn(&Value) -> bool,
+    /// Words, of which the text of each such document has one.
+    pub(crate) words: &'static [&'static str],
+}
+
 /// Limit on the size of a file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 /// Limit on the files of one command.
@@ -54,54 +67,108 @@ impl FileArgs {
         let mut found = Files::default();
         let progress = terminal.progress("reading files");
         texts(&self.filename, self.recursive, terminal, |name, path, bytes| {
-            let is_named = path.is_none_or(|path| self.filename.iter().any(|named| named == path));
-            let (FileObjects { records, incomplete, others }, failure) = record_reader::read(name, bytes, &progress);
-            if let Some(why) = failure {
+            let is_named = is_named(path, &self.filename);
+            let (objects, failure) = record_reader::read(name, bytes, &progress);
+            let FileObjects { records, incomplete, others, foreign } = objects;
+            if let Some(why) = failure.or_else(|| foreign.first().filter(|_| is_named).map(no_object)) {
                 if is_named {
                     return Err(why);
                 }
-                found.unread.push(ReadFailure { what: format!("the file `{name}`"), why: why.message().to_owned() });
+                found.unread.push(ReadFailure::of_file(name, &why));
             }
             found.records.extend(records);
-            found.unread.extend(
-                incomplete
-                    .into_iter()
-                    .map(|origin| ReadFailure { what: format!("the object at {origin}"), why: INCOMPLETE.to_owned() }),
-            );
-            found.others.extend(others.into_iter().next().map(|origin| origin.file));
+            found.unread.extend(incomplete.iter().map(self::incomplete));
+            found.others.extend(others.into_iter().chain(foreign).next().map(|origin| origin.file));
             if found.records.len() > MAX_DOCUMENTS { Err(too_many()) } else { Ok(()) }
         })?;
         Ok(found)
     }
 
-    /// Reads all documents. Each item of a list becomes an object of its own.
+    /// Reads all documents. Each item of a list becomes an object of its own. Any other content ends the command.
     pub(crate) fn read(&self, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
-        let documents = read(&self.filename, self.recursive, terminal)?;
-        match documents.iter().find(|document| is_incomplete_manifest(&document.value)) {
-            None => Ok(documents),
-            Some(Document { origin, .. }) => {
-                Err(Failure::new(format!("could not read the object at {origin}: {INCOMPLETE}"))
-                    .hint("write both, or name only the other files with -f"))
-            }
+        let mut found = Vec::new();
+        texts(&self.filename, self.recursive, terminal, |name, _, bytes| {
+            parse(name, bytes, &mut found)?.first().map_or(Ok(()), |origin| Err(no_object(origin)))
+        })?;
+        match found.iter().find(|text| is_incomplete_manifest(&text.document.value)) {
+            None => Ok(found.into_iter().map(|text| text.document).collect()),
+            Some(text) => Err(named_incomplete(text)),
         }
     }
 
-    /// Reads all documents with their texts.
-    pub(crate) fn read_texts(&self, terminal: &mut Terminal) -> Result<Vec<Text>, Failure> {
-        read_texts(&self.filename, self.recursive, terminal)
+    /// Reads the documents that a command needs, as [`needed`] does.
+    pub(crate) fn needed(
+        &self,
+        needed: Needed,
+        terminal: &mut Terminal,
+    ) -> Result<(Vec<Text>, Vec<ReadFailure>), Failure> {
+        self::needed(&self.filename, self.recursive, needed, terminal)
     }
 }
 
-/// Reads these files and folders in this order, and the files of a folder by their names.
-pub(crate) fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
-    Ok(read_texts(paths, recursive, terminal)?.into_iter().map(|text| text.document).collect())
+/// Reads the needed documents of these files and folders, with their texts. An error in a named file ends the command. In
+/// a folder, a file that can't be read is returned if it may hold a needed document; a note tells all other files that
+/// hold no manifests.
+pub(crate) fn needed(
+    paths: &[PathBuf],
+    recursive: bool,
+    Needed { is_needed, words }: Needed,
+    terminal: &mut Terminal,
+) -> Result<(Vec<Text>, Vec<ReadFailure>), Failure> {
+    let (mut found, mut unread, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    texts(paths, recursive, terminal, |name, path, bytes| {
+        let (is_named, mut documents) = (is_named(path, paths), Vec::new());
+        let foreign = match parse(name, bytes, &mut documents) {
+            Ok(foreign) => foreign,
+            Err(why) if is_named => return Err(why),
+            Err(why) => {
+                let text = String::from_utf8_lossy(bytes);
+                match words.iter().any(|word| text.contains(word)) {
+                    true => unread.push(ReadFailure::of_file(name, &why)),
+                    false => others.push(Arc::from(name)),
+                }
+                Vec::new()
+            }
+        };
+        let is_kept = |value: &Value| is_needed(value) && (is_named || !is_patch_of_definition(value));
+        let (kept, rest): (Vec<_>, Vec<_>) = documents.into_iter().partition(|text| is_kept(&text.document.value));
+        if let Some(origin) = foreign.first().filter(|_| is_named) {
+            return Err(no_object(origin));
+        }
+        let mut incomplete = rest.iter().filter(|text| is_incomplete_manifest(&text.document.value));
+        if is_named && let Some(text) = incomplete.next() {
+            return Err(named_incomplete(text));
+        }
+        // What says its kind is of another one.
+        let has = |text: &&Text, field: &str| text.document.value.get(field).is_some();
+        let may_be_needed = |text: &&Text| has(text, "apiVersion") && !has(text, "kind");
+        unread.extend(incomplete.filter(may_be_needed).map(|text| self::incomplete(&text.document.origin)));
+        let rest = rest.into_iter().map(|text| text.document).filter(|document| !is_manifest(&document.value));
+        others.extend(rest.map(|document| document.origin).chain(foreign).next().map(|origin| origin.file));
+        found.extend(kept);
+        if found.len() > MAX_DOCUMENTS { Err(too_many()) } else { Ok(()) }
+    })?;
+    others.iter().try_for_each(|file| terminal.note(&skipped(file)))?;
+    Ok((found, unread))
 }
 
-/// Reads these files and folders like [`read`], and keeps the texts.
-pub(crate) fn read_texts(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Text>, Failure> {
-    let mut documents = Vec::new();
-    texts(paths, recursive, terminal, |name, _, bytes| parse(name, bytes, &mut documents))?;
-    Ok(documents)
+/// Returns the note about a file of which some documents are not manifests.
+pub(crate) fn skipped(file: &str) -> String {
+    format!("skipped the documents of `{file}` that are not manifests")
+}
+
+/// Returns true for a file that the user names, and false for one in a folder.
+pub(crate) fn is_named(path: Option<&Path>, paths: &[PathBuf]) -> bool {
+    path.is_none_or(|path| paths.iter().any(|named| named == path))
+}
+
+fn incomplete(origin: &Origin) -> ReadFailure {
+    ReadFailure { what: format!("the object at {origin}"), why: INCOMPLETE.to_owned() }
+}
+
+fn named_incomplete(text: &Text) -> Failure {
+    Failure::new(format!("could not read the object at {}: {INCOMPLETE}", text.document.origin))
+        .hint("write both, or name only the other files with -f")
 }
 
 /// Passes the content of each of these files, and of the files in these folders, to `each`, with a name to show and a
@@ -204,7 +271,8 @@ mod tests {
         for (name, text) in [
             ("a.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: a}}"),
             ("chart.yaml", "apiVersion: v1\n{{- if .Values.a }}\nkind: Secret\n{{- end }}\n"),
-            ("list.json", "[]"),
+            ("list.json", "[{apiVersion: v1, kind: Secret}]"),
+            ("patch.yaml", "[{op: remove, path: /spec}]"),
             ("values.yaml", "replicas: 1"),
         ] {
             std::fs::write(path(name), text).unwrap();
@@ -219,7 +287,9 @@ mod tests {
         assert_eq!(found.records.len(), 1, "{found:?}");
         let unread: Vec<_> = found.unread.iter().map(ToString::to_string).collect();
         assert!(unread.len() == 2 && unread[0].contains("chart.yaml") && unread[1].contains("list.json"), "{unread:?}");
-        assert!(found.others.len() == 1 && found.others[0].ends_with("values.yaml"), "{found:?}");
+        let others: Vec<_> = found.others.iter().filter_map(|file| file.rsplit('/').next()).collect();
+        assert_eq!(others, ["patch.yaml", "values.yaml"]);
+        assert!(read(&[path("patch.yaml")]).is_err(), "nothing in it is an object");
         let failure = read(&[path("chart.yaml")]).unwrap_err();
         assert!(failure.what_to_do().is_some_and(|hint| hint.contains("helm template")), "{failure:?}");
     }

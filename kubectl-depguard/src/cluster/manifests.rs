@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::built_in_kinds::{self, scope_of};
 use crate::cluster::documents::{Document, Origin, text};
-use crate::cluster::files::Files;
+use crate::cluster::files::{Files, skipped};
 use crate::cluster::kinds::{KindInfo, Kinds, guess_resource, may_be_plural};
 use crate::cluster::object_record::{ObjectRecord, ObjectType, Role, SharedNames};
 use crate::cluster::object_text::ObjectText;
@@ -64,8 +64,7 @@ impl Manifests {
     pub(crate) fn from_files(files: Files, namespace: &Namespace, surroundings: Surroundings) -> Result<Self, Failure> {
         let Files { records, unread, others } = files;
         let (records, mut remarks) = once(records, namespace);
-        let others = others.into_iter().map(|file| format!("skipped the documents of `{file}` that are not manifests"));
-        remarks.extend(others);
+        remarks.extend(others.iter().map(|file| skipped(file)));
         let mut manifests = Self::from_records(records, namespace, surroundings)?;
         manifests.unread.splice(0..0, unread);
         manifests.remarks.splice(0..0, remarks);

@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 
 use self::content::{Content, ContentSeed, Item};
-use crate::cluster::documents::list::{ITEMS, ItemType, objects_of};
+use crate::cluster::documents::list::{ITEMS, ItemType, is_foreign, objects_of};
 use crate::cluster::documents::parts::{MAX_DOCUMENTS, Part, parts, text_of, too_many};
 use crate::cluster::documents::{Document, Origin, is_incomplete_manifest, is_manifest};
 use crate::cluster::object_record::{ObjectRecord, SharedNames};
@@ -29,6 +29,8 @@ pub(crate) struct FileObjects {
     pub(crate) incomplete: Vec<Origin>,
     /// Documents that hold something else.
     pub(crate) others: Vec<Origin>,
+    /// Documents that are no objects.
+    pub(crate) foreign: Vec<Origin>,
 }
 
 /// Documents that one core reads before it takes more.
@@ -92,10 +94,11 @@ fn read_parts(file: &Arc<str>, parts: &[Part<'_>], progress: &ProgressBar) -> (F
 
 impl FileObjects {
     fn extend(&mut self, more: Self) {
-        let Self { records, incomplete, others } = more;
+        let Self { records, incomplete, others, foreign } = more;
         self.records.extend(records);
         self.incomplete.extend(incomplete);
         self.others.extend(others);
+        self.foreign.extend(foreign);
     }
 
     fn add(&mut self, document: &Document, names: &mut SharedNames) {
@@ -122,6 +125,10 @@ impl PartReader<'_> {
         let origin = Origin { file: Arc::clone(self.file), line: part.first };
         let content = self.content(part, &origin)?;
         match content {
+            Content::Value(value) if is_foreign(&value) => {
+                self.objects.foreign.push(origin);
+                Ok(())
+            }
             Content::Value(value) => self.add_all(value, &origin),
             Content::Items { fields, items } => match ItemType::from_list(&fields) {
                 Some(item_type) => items.into_iter().try_for_each(|item| self.add(item, &item_type, &origin)),

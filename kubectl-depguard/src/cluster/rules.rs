@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::documents::name_of;
+use crate::io::exit::Failure;
 
 /// Rules that were read, and the parts that could not be read.
 #[derive(Debug, Clone)]
@@ -174,6 +175,11 @@ impl ReadFailure {
 
     /// Reason for a kind whose objects can't be listed.
     pub(crate) const NOT_LISTED: &str = "can't be listed";
+
+    /// Builds the failure of reading a file.
+    pub(crate) fn of_file(name: &str, why: &Failure) -> Self {
+        Self { what: format!("the file `{name}`"), why: why.message().to_owned() }
+    }
 
     /// Returns true if there is no collection of the kind at all.
     pub(crate) fn is_no_collection(&self) -> bool {

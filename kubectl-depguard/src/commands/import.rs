@@ -13,13 +13,14 @@ use clap::ValueEnum;
 use depguard_core::LogicalCluster;
 use depguard_core::api::OnDelete;
 use depguard_core::model::Namespace;
+use serde_json::Value;
 
 use self::derive::Import;
 pub(crate) use self::derive::ImportResult;
 use self::side::{Exports, Side};
 use self::written::{Published, is_published_resource};
-use crate::cluster::documents::is_definition;
-use crate::cluster::files::FileArgs;
+use crate::cluster::documents::{Document, is_definition, text};
+use crate::cluster::files::{FileArgs, Needed};
 use crate::cluster::kinds::{KindInfo, Kinds};
 use crate::cluster::source::READS_FILES;
 use crate::engine::rule_draft::{ExportAt, export_at};
@@ -92,13 +93,20 @@ pub(crate) struct Original {
     name: String,
 }
 
+const PUBLISHED: Needed = Needed {
+    is_needed: |object| is_kind_of_import(object) || is_definition(object),
+    words: &["PublishedResource", "CustomResourceDefinition", "APIResourceSchema", "APIExport"],
+};
+
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let From::PublishedResource = args.from;
     if args.files.is_empty() {
         return Err(Failure::new("no file is named").hint("name files with PublishedResources with -f"));
     }
     global.refuse_server_flags(READS_FILES)?;
-    let documents = args.files.read(terminal)?;
+    let (texts, unread) = args.files.needed(PUBLISHED, terminal)?;
+    unread.iter().try_for_each(|unread| terminal.note(&format!("could not read {unread}")))?;
+    let documents: Vec<Document> = texts.into_iter().map(|text| text.document).collect();
     let mut kinds = Kinds::default();
     for document in documents.iter().filter(|document| is_definition(&document.value)) {
         KindInfo::from_definition(&document.value).into_iter().for_each(|kind| kinds.learn(kind));
@@ -125,7 +133,15 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         }
     }
     print::imported(&imported, args.output, terminal)?;
+    if !unread.is_empty() {
+        return Err(Failure::new("incomplete: some files could not be read, so rules may be missing")
+            .hint("the notes above name them: correct them"));
+    }
     Ok(if imported.report.is_complete() { Outcome::Well } else { Outcome::Finding })
+}
+
+fn is_kind_of_import(object: &Value) -> bool {
+    matches!(text(object, "kind"), Some("PublishedResource" | "APIExport"))
 }
 
 impl std::convert::From<Copies> for OnDelete {

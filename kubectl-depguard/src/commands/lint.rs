@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use depguard_core::ControlPlane;
+use depguard_core::{ControlPlane, api};
 use serde_json::Value;
 
 use crate::cluster::api_server::ApiServer;
 use crate::cluster::documents::Text;
-use crate::cluster::files::{self, FileArgs};
+use crate::cluster::files::{self, FileArgs, Needed};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::CheckOutputArgs;
 use crate::io::terminal::Terminal;
@@ -72,13 +72,20 @@ pub(crate) struct Args {
     output: CheckOutputArgs,
 }
 
+const NEEDED: Needed = Needed {
+    is_needed: reading::is_input,
+    words: &[api::GROUP, api::KIND, "CustomResourceDefinition", "APIResourceSchema", "APIExport"],
+};
+
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let is_live = args.live || args.files.is_empty();
     if !is_live {
         global.refuse_server_flags("the command reads files, and an API server with --live only")?;
     }
-    let documents = args.files.read_texts(terminal)?;
-    let schemas = files::read_texts(&args.schemas, args.files.recursive, terminal)?;
+    let (documents, mut unread_files) = args.files.needed(NEEDED, terminal)?;
+    let (schemas, unread_schemas) = files::needed(&args.schemas, args.files.recursive, NEEDED, terminal)?;
+    unread_files.extend(unread_schemas);
+    unread_files.iter().try_for_each(|unread| terminal.note(&format!("could not read {unread}")))?;
     let live = if is_live { Some(ApiServer::open(global).await?) } else { None };
     let control_plane = global.control_plane().or(live.as_ref().map(ApiServer::control_plane));
     let (stored, unread) = match &live {
@@ -105,23 +112,22 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
         }
     }
     let report = linting.finish();
+    let gaps = unread.iter().map(|unread| format!("cycles and overlaps were not checked; could not read {unread}"));
+    let gaps: Vec<_> = gaps.chain(unread_files.iter().map(|unread| format!("could not read {unread}"))).collect();
+    let incomplete = gaps.join("; ");
     if args.patch {
         print::patches(&report.patches, terminal)?;
     } else {
-        let gaps =
-            unread.as_ref().map(|unread| format!("cycles and overlaps were not checked; could not read {unread}"));
         print::report(&report, &print::Options { format: args.output.output, fail_on: args.fail_on, gaps }, terminal)?;
     }
     if report.has(args.fail_on) {
         return Ok(Outcome::Finding);
     }
-    match unread {
-        None => Ok(Outcome::Well),
-        Some(unread) => {
-            Err(Failure::new(format!("incomplete: cycles and overlaps were not checked; could not read {unread}"))
-                .hint("get the right to list them, or leave --live out"))
-        }
+    if incomplete.is_empty() {
+        return Ok(Outcome::Well);
     }
+    let todo = if unread.is_some() { "get the right to list them, or leave --live out" } else { "correct the files" };
+    Err(Failure::new(format!("incomplete: {incomplete}")).hint(todo))
 }
 
 /// Linting in progress: its input and its findings so far.

@@ -15,11 +15,11 @@ use depguard_core::ControlPlane;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::definition::{Definition, Export, definitions};
+use self::definition::{Definition, Export, definitions, is_of_definitions};
 use self::propose::{Proposal, proposals, proposals_of_definitions};
 use self::reference::Confidence;
 use crate::cluster::api_server::ApiServer;
-use crate::cluster::files::FileArgs;
+use crate::cluster::files::{FileArgs, Needed};
 use crate::cluster::rules::{BoundKind, ReadFailure};
 use crate::cluster::source::READS_FILES;
 use crate::engine::rule_draft::{ExportAt, export_at};
@@ -64,6 +64,9 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     output: RulesFormat,
 }
+
+const DEFINITIONS: Needed =
+    Needed { is_needed: is_of_definitions, words: &["CustomResourceDefinition", "APIResourceSchema", "APIExport"] };
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let (definitions, unread, control_plane) = read(args, global, terminal).await?;
@@ -129,12 +132,13 @@ async fn read(
         return Ok((definitions, unread, live.control_plane()));
     }
     global.refuse_server_flags(READS_FILES)?;
-    let documents = args.files.read(terminal)?;
-    let (definitions, unread) = definitions(documents.iter().map(|document| &*document.value), &workspaces);
+    let (texts, mut missing) = args.files.needed(DEFINITIONS, terminal)?;
+    let (definitions, unread) = definitions(texts.iter().map(|text| &*text.document.value), &workspaces);
+    missing.extend(unread);
     let exported = definitions.iter().any(|definition| definition.export.is_some());
     let control_plane =
         global.control_plane().unwrap_or(if exported { ControlPlane::Kcp } else { ControlPlane::Kubernetes });
-    Ok((definitions, unread, control_plane))
+    Ok((definitions, missing, control_plane))
 }
 
 /// Reads the kinds that an API server serves; in kcp with the APIExports that the workspace binds.

@@ -6,6 +6,7 @@ mod built_in_kinds;
 mod ci;
 mod command_line;
 mod completion;
+mod foreign_files;
 mod import;
 mod lifecycle;
 mod lint;

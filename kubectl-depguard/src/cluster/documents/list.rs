@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Origin;
+use super::{Origin, is_incomplete_manifest, is_manifest};
 use crate::io::exit::Failure;
 
 /// Field of a list that holds its objects.
@@ -36,6 +36,20 @@ impl ItemType {
     }
 }
 
+/// Returns true for a document that is no object and holds none, such as a JSON patch.
+pub(crate) fn is_foreign(document: &Value) -> bool {
+    match document {
+        Value::Null | Value::Object(_) => false,
+        Value::Array(items) => !items.iter().any(|item| is_manifest(item) || is_incomplete_manifest(item)),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+/// Builds the failure for a document that is no object.
+pub(crate) fn no_object(origin: &Origin) -> Failure {
+    Failure::new(format!("{origin}: not an object")).hint("write apiVersion, kind and metadata")
+}
+
 /// Passes the object, or each object of a list, to `each`, with its path within the document: `items[1].`. The document
 /// may be empty.
 pub(crate) fn objects_of(
@@ -47,9 +61,7 @@ pub(crate) fn objects_of(
     let mut fields = match value {
         Value::Null => return Ok(()),
         Value::Object(fields) => fields,
-        _ => {
-            return Err(Failure::new(format!("{origin}: not an object")).hint("write apiVersion, kind and metadata"));
-        }
+        _ => return Err(no_object(origin)),
     };
     let item_type = if fields.contains_key(ITEMS) { ItemType::from_list(&fields) } else { None };
     let Some(item_type) = item_type else { return each(Value::Object(fields), within) };

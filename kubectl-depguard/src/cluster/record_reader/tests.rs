@@ -65,12 +65,21 @@ fn a_list_is_read_as_its_items_wherever_its_type_stands() {
     for (text, message) in [
         ("kind: List\nitems: [1]\n", "f:1: not an object"),
         ("# c\nkind: List\nitems: {a: 1}\n", "f:2: `items` is not a list"),
-        ("- 1\n", "f:1: not an object"),
-        ("just words\n", "f:1: not an object"),
+        ("- {apiVersion: v1, kind: A}\n", "f:1: not an object"),
         ("kind: List\nitems: [{a: 1, a: 2}]\n", "f:2: neither YAML nor JSON: duplicate field `a`"),
         ("kind: List\nitems: []\nitems: []\n", "f:3: neither YAML nor JSON: duplicate field `items`"),
     ] {
         assert_eq!(read_text(text).unwrap_err(), (0, message.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn a_document_that_is_no_object_and_holds_none_hides_no_other() {
+    for foreign in ["- 1", "just words", "- {op: remove, path: /a}", "7"] {
+        let (objects, failure) =
+            read("f", format!("{foreign}\n---\n{}\n", vpc("a")).as_bytes(), &ProgressBar::hidden());
+        assert_eq!((failure, values(&objects)), (None, vec![(3, vpc("a"))]), "{foreign}");
+        assert_eq!(objects.foreign, [Origin { file: "f".into(), line: 1 }], "{foreign}");
     }
 }
 

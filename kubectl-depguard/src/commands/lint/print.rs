@@ -58,8 +58,8 @@ impl<'r> LintReport<'r> {
 pub(super) struct Options {
     pub(super) format: Option<CheckFormat>,
     pub(super) fail_on: Severity,
-    /// Reason why findings may be missing.
-    pub(super) gaps: Option<String>,
+    /// Reasons why findings may be missing.
+    pub(super) gaps: Vec<String>,
 }
 
 /// Prints the report.

@@ -11,6 +11,7 @@ use super::finding::Report;
 use super::kinds::Kinds;
 use super::shape::{self, Flaw};
 use super::subject::Subject;
+use crate::cluster::documents::{is_definition, text};
 use crate::cluster::kinds::guess_resource;
 
 /// Limit on the mistakes of one rule that are found one after the other.
@@ -38,6 +39,11 @@ pub(super) fn schema() -> &'static Value {
         crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema").map(Value::take).unwrap_or_default()
     });
     &SCHEMA
+}
+
+/// Returns true for a document that is meant as a rule, or that tells of the kinds of rules.
+pub(super) fn is_input(object: &Value) -> bool {
+    is_meant_as_rule(object) || is_definition(object) || text(object, "kind") == Some("APIExport")
 }
 
 /// Returns true if a document is meant as a rule, even if its kind is missing.

@@ -15,7 +15,8 @@ fn texts(yaml: &str) -> Vec<Text> {
     let file = folder.path().join("example.yaml");
     std::fs::write(&file, yaml).unwrap();
     let (mut terminal, _) = Terminal::captured("");
-    let mut texts = files::read_texts(&[file], false, &mut terminal).unwrap_or_else(|why| panic!("{}", why.message()));
+    let (mut texts, _) =
+        files::needed(&[file], false, NEEDED, &mut terminal).unwrap_or_else(|why| panic!("{}", why.message()));
     texts.iter_mut().for_each(|text| text.document.origin.file = "example.yaml".into());
     texts
 }

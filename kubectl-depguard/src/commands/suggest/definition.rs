@@ -58,6 +58,11 @@ pub(super) struct DefinitionOwner {
     pub(super) name: String,
 }
 
+/// Returns true for an object that [`definitions`] reads.
+pub(super) fn is_of_definitions(object: &Value) -> bool {
+    matches!(text(object, "kind"), Some("CustomResourceDefinition" | "APIResourceSchema" | "APIExport"))
+}
+
 /// Returns the definitions among some objects, each kind once, in the stored version or otherwise in the first served
 /// one, and the definitions that can't be read. `workspaces` gives the paths of exports by name; it takes precedence
 /// over an export's own annotation.

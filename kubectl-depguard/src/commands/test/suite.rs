@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use crate::cluster::documents::{Document, Origin};
-use crate::cluster::files;
+use crate::cluster::documents::{Document, Origin, has_type, is_incomplete_manifest};
+use crate::cluster::files::{self, Needed};
 use crate::cluster::kinds::guess_resource;
 use crate::cluster::rule_manifests::is_rule;
 use crate::cluster::yaml::{self, YamlError};
@@ -137,12 +137,11 @@ impl Suite {
     pub(crate) fn read(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal) -> Result<Vec<Self>, Failure> {
         let mut written = Vec::new();
         files::texts(paths, recursive, terminal, |name, path, bytes| {
-            let text = std::str::from_utf8(bytes)
-                .map_err(|_| Failure::new(format!("`{name}` is not UTF-8 text")).hint("name files of YAML or JSON"))?;
-            let in_folder = path.is_some_and(|path| !paths.iter().any(|named| named == path));
-            if in_folder && !holds_suites(text) {
+            if !files::is_named(path, paths) && !holds_suites(&String::from_utf8_lossy(bytes)) {
                 return Ok(());
             }
+            let text = std::str::from_utf8(bytes)
+                .map_err(|_| Failure::new(format!("`{name}` is not UTF-8 text")).hint("name files of YAML or JSON"))?;
             let folder = path.and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
             let suites: Vec<SuiteFile> = yaml::read_all(text).map_err(|why| unreadable(name, &why))?;
             written.extend(suites.into_iter().map(|suite| (name.to_owned(), folder.clone(), suite)));
@@ -167,7 +166,7 @@ impl Suite {
         for Spanned { value, referenced, .. } in rules.into_iter().chain(objects) {
             let origin = Origin { file: Arc::clone(&file), line: line_of(referenced.line()) };
             match value {
-                Value::String(path) => documents.extend(files::read(&[folder.join(path)], false, terminal)?),
+                Value::String(path) => documents.extend(manifests(&folder.join(path), terminal)?),
                 value @ Value::Object(_) => documents.push(Document { value: Arc::new(value), origin }),
                 _ => {
                     return Err(Failure::new(format!("{origin}: neither an object nor a file"))
@@ -277,14 +276,36 @@ pub(crate) fn namespace_of(name: &str, at: &str) -> Result<Namespace, Failure> {
     Namespace::parse(name).map_err(|why| Failure::new(format!("{at}: the namespace {why}")).hint("correct the suite"))
 }
 
+/// Reads the manifests of a file or folder that a suite names. What is no object in a folder, such as a Kustomization, is
+/// skipped with a note.
+fn manifests(path: &Path, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
+    let is_folder = path.is_dir();
+    let is_needed: fn(&Value) -> bool = match is_folder {
+        true => |value| has_type(value) || is_incomplete_manifest(value),
+        false => |_| true,
+    };
+    let needed = Needed { is_needed, words: &["apiVersion"] };
+    let (texts, unread) = files::needed(&[path.to_owned()], false, needed, terminal)?;
+    if let Some(unread) = unread.first() {
+        return Err(Failure::new(format!("could not read {unread}")).hint("correct the file, or move it"));
+    }
+    let documents = texts.into_iter().map(|text| text.document);
+    let (objects, foreign): (Vec<_>, Vec<_>) =
+        documents.partition(|document| !is_folder || document.value.get("metadata").is_some());
+    for document in foreign {
+        terminal.note(&format!("skipped {}: it has no name", document.shown()))?;
+    }
+    Ok(objects)
+}
+
 /// Returns true if a file looks like suites: it has `tests`, or it is no API object and has other fields of a suite.
 fn holds_suites(text: &str) -> bool {
     let is_suite = |document: &Value| {
         let has = |field: &str| document.get(field).is_some();
         has("tests") || (!has("apiVersion") && !has("kind") && (has("rules") || has("objects") || has("overrides")))
     };
-    // A file that can't be read counts as a suite, so that its error is reported.
-    yaml::read_all::<Value>(text).map_or(true, |documents| documents.iter().any(is_suite))
+    // A file that can't be read counts as a suite if it may be one, so that its error is reported.
+    yaml::read_all::<Value>(text).map_or(text.contains("tests"), |documents| documents.iter().any(is_suite))
 }
 
 /// Checks an object. One that can't be placed would be missing among the dependents, and a deletion would wrongly pass.
