@@ -12,6 +12,7 @@ pub(crate) mod object_record;
 pub(crate) mod object_text;
 pub(crate) mod record_reader;
 pub(crate) mod resource_path;
+pub(crate) mod rule_flaws;
 pub(crate) mod rule_manifests;
 pub(crate) mod rules;
 pub(crate) mod selection;

@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 
 pub(crate) use self::lookup::{Lookup, described};
 use crate::cluster::kinds::{KindInfo, Kinds};
+use crate::cluster::rule_flaws;
 use crate::cluster::rules::{Bound, BoundKind, ReadFailure, Rules};
 use crate::cluster::selection::Selection;
 use crate::io::exit::Failure;
@@ -129,8 +130,10 @@ impl ApiServer {
                 Err(why) => unread.push(refused(what, &why)?),
             }
         }
+        let kinds = self.kinds().await?;
         let mut rules = Rules {
             control_plane: self.control_plane,
+            flawed: objects.iter().filter_map(|rule| rule_flaws::reported(rule, kinds)).collect(),
             objects,
             workspaces,
             rule_grants: RuleGrants::default(),
@@ -320,7 +323,7 @@ impl ApiServer {
             }
             if let Some(why) = unread {
                 let place = if group.is_core() { version } else { format!("{group}/{version}") };
-                kinds.miss(group, ReadFailure { what: format!("the kinds of {place}"), why });
+                kinds.miss(group, ReadFailure::new(format!("the kinds of {place}"), why));
             }
         }
         Ok(kinds)
@@ -336,9 +339,9 @@ fn collection(kind: &KindInfo, namespace: Option<&Namespace>) -> (String, String
 /// Turns an API server's refusal into a part that could not be read, or into the failure that ends the command.
 pub(crate) fn refused(what: String, why: &ApiError) -> Result<ReadFailure, Failure> {
     match why.status() {
-        Some(403) => Ok(ReadFailure { what, why: "no right to read".to_owned() }),
-        Some(404) => Ok(ReadFailure { what, why: ReadFailure::NOT_SERVED.to_owned() }),
-        Some(405) => Ok(ReadFailure { what, why: ReadFailure::NOT_LISTED.to_owned() }),
+        Some(403) => Ok(ReadFailure::new(what, "no right to read")),
+        Some(404) => Ok(ReadFailure::new(what, ReadFailure::NOT_SERVED)),
+        Some(405) => Ok(ReadFailure::new(what, ReadFailure::NOT_LISTED)),
         Some(410) => Err(Failure::new(format!("the list of {what} expired while it was read")).hint("run it again")),
         _ => Err(failed(&format!("could not read {what}"), why)),
     }

@@ -66,7 +66,7 @@ impl FileArgs {
     pub(crate) fn manifests(&self, terminal: &mut Terminal) -> Result<Files, Failure> {
         let mut found = Files::default();
         let progress = terminal.progress("reading files");
-        texts(&self.filename, self.recursive, terminal, |name, path, bytes| {
+        let passed_over = texts(&self.filename, self.recursive, terminal, |name, path, bytes| {
             let is_named = is_named(path, &self.filename);
             let (objects, failure) = record_reader::read(name, bytes, &progress);
             let FileObjects { records, incomplete, others, foreign } = objects;
@@ -81,6 +81,11 @@ impl FileArgs {
             found.others.extend(others.into_iter().chain(foreign).next().map(|origin| origin.file));
             if found.records.len() > MAX_DOCUMENTS { Err(too_many()) } else { Ok(()) }
         })?;
+        // What refers to an object may be there, as in a file that can't be read.
+        found.unread.extend(passed_over.iter().map(|folder| {
+            let what = format!("the folder `{}`", folder.display());
+            ReadFailure::new(what, "-R reads subfolders, too; or name the files that you mean")
+        }));
         Ok(found)
     }
 
@@ -163,7 +168,7 @@ pub(crate) fn is_named(path: Option<&Path>, paths: &[PathBuf]) -> bool {
 }
 
 fn incomplete(origin: &Origin) -> ReadFailure {
-    ReadFailure { what: format!("the object at {origin}"), why: INCOMPLETE.to_owned() }
+    ReadFailure::new(format!("the object at {origin}"), INCOMPLETE)
 }
 
 fn named_incomplete(text: &Text) -> Failure {
@@ -172,29 +177,37 @@ fn named_incomplete(text: &Text) -> Failure {
 }
 
 /// Passes the content of each of these files, and of the files in these folders, to `each`, with a name to show and a
-/// path; standard input has no path.
+/// path; standard input has no path. Returns the subfolders with manifests that were passed over.
 pub(crate) fn texts(
     paths: &[PathBuf],
     recursive: bool,
     terminal: &mut Terminal,
     mut each: impl FnMut(&str, Option<&Path>, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut known = HashSet::new();
+) -> Result<Vec<PathBuf>, Failure> {
+    let (mut known, mut passed_over) = (HashSet::new(), Vec::new());
     for path in paths {
         if path.as_os_str() == "-" {
             let bytes = bounded(terminal.stdin(), "standard input")?;
             each("standard input", None, &bytes)?;
             continue;
         }
-        let mut files = Vec::new();
-        collect(path, recursive, 0, &mut known, &mut files)?;
-        for file in files {
+        let mut found = Found::default();
+        collect(path, recursive, 0, &mut known, &mut found)?;
+        passed_over.extend(found.passed_over);
+        for file in found.files {
             let name = file.display().to_string();
             let opened = std::fs::File::open(&file).map_err(|why| unreadable(&name, &why))?;
             each(&name, Some(&file), &bounded(opened, &name)?)?;
         }
     }
-    Ok(())
+    Ok(passed_over)
+}
+
+/// Files that a path stands for, and the subfolders that were passed over.
+#[derive(Default)]
+struct Found {
+    files: Vec<PathBuf>,
+    passed_over: Vec<PathBuf>,
 }
 
 /// Collects the files that a path stands for: the file itself, or the files in the folder that look like YAML or JSON.
@@ -205,7 +218,7 @@ fn collect(
     recursive: bool,
     depth: usize,
     known: &mut HashSet<PathBuf>,
-    files: &mut Vec<PathBuf>,
+    found: &mut Found,
 ) -> Result<(), Failure> {
     let failed = |why| unreadable(&path.display().to_string(), &why);
     let metadata = std::fs::metadata(path).map_err(failed)?;
@@ -215,7 +228,7 @@ fn collect(
         return Ok(());
     }
     if !metadata.is_dir() {
-        files.push(path.to_owned());
+        found.files.push(path.to_owned());
         return Ok(());
     }
     let mut entries = Vec::new();
@@ -228,22 +241,44 @@ fn collect(
     }
     entries.sort();
     for entry in entries {
-        let is_manifest =
-            entry.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
         if entry.is_dir() && recursive && depth >= MAX_DEPTH {
             return Err(Failure::new(format!("`{}` lies more than {MAX_DEPTH} folders deep", entry.display()))
                 .hint("name the folders below with -f"));
         }
-        let is_wanted = if entry.is_dir() { recursive } else { is_manifest };
-        if is_wanted {
-            collect(&entry, recursive, depth.saturating_add(1), known, files)?;
+        match entry.is_dir() {
+            true if !recursive && holds_manifests(&entry, depth) => found.passed_over.push(entry),
+            true if !recursive => {}
+            is_folder if is_folder || is_manifest_file(&entry) => {
+                collect(&entry, recursive, depth.saturating_add(1), known, found)?;
+            }
+            _ => {}
         }
-        if files.len() > MAX_FILES {
+        if found.files.len() > MAX_FILES {
             return Err(Failure::new(format!("more than {MAX_FILES} files are named"))
                 .hint("name fewer files, or run the command several times"));
         }
     }
     Ok(())
+}
+
+fn is_manifest_file(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
+}
+
+/// Returns true if a file that looks like YAML or JSON lies in a folder, or in one below it. A folder that can't be read
+/// may hold some; a hidden one, such as `.git`, is no place for manifests.
+fn holds_manifests(folder: &Path, depth: usize) -> bool {
+    let is_hidden = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    if is_hidden || depth >= MAX_DEPTH {
+        return !is_hidden;
+    }
+    let Ok(entries) = std::fs::read_dir(folder) else { return true };
+    entries.flatten().any(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => holds_manifests(&entry.path(), depth.saturating_add(1)),
+        // A link may lead back to a folder above.
+        Ok(kind) if kind.is_symlink() => entry.path().is_dir() || is_manifest_file(&entry.path()),
+        _ => is_manifest_file(&entry.path()),
+    })
 }
 
 fn bounded(reader: impl Read, name: &str) -> Result<Vec<u8>, Failure> {

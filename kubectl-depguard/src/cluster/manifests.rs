@@ -14,8 +14,9 @@ use crate::cluster::files::{Files, skipped};
 use crate::cluster::kinds::{KindInfo, Kinds, guess_resource, may_be_plural};
 use crate::cluster::object_record::{ObjectRecord, ObjectType, Role, SharedNames};
 use crate::cluster::object_text::ObjectText;
+use crate::cluster::rule_flaws;
 use crate::cluster::rule_manifests::{ends_of, everywhere_bound, kind_of, mistake, named_by};
-use crate::cluster::rules::{ReadFailure, Rules};
+use crate::cluster::rules::{Reach, ReadFailure, Rules, targets_of};
 use crate::io::exit::Failure;
 
 /// Content of the manifest files, sorted.
@@ -139,6 +140,7 @@ impl Manifests {
             rule_grants: RuleGrants::default(),
             bound: None,
             unread: self.unread.clone(),
+            flawed: rule_flaws::found(&self.rules, &self.definitions, |kind| self.objects_of(kind).next().is_some()),
         }
     }
 
@@ -182,6 +184,15 @@ impl Manifests {
         rules.flat_map(ends_of).filter_map(|end| kind_of(end).map(|gvr| gvr.group_resource())).collect()
     }
 
+    /// Returns the kinds to which objects of a kind refer by the rules.
+    fn referred_to_by(&self, kind: &GroupResource) -> BTreeSet<GroupResource> {
+        let is_of = |rule: &&Arc<Value>| {
+            let dependent = rule.pointer("/spec/dependent").and_then(kind_of);
+            dependent.is_none_or(|dependent| dependent.group_resource() == *kind)
+        };
+        self.rules.iter().chain(&self.surroundings.rules).filter(is_of).flat_map(|rule| targets_of(rule)).collect()
+    }
+
     fn define(&mut self, definition: Document) {
         KindInfo::from_definition(&definition.value).into_iter().for_each(|kind| self.kinds.learn(kind));
         self.definitions.push(definition);
@@ -197,8 +208,9 @@ impl Manifests {
         };
         let what = document.shown();
         let kind = self.kind_named(own("apiVersion"), own("kind"));
-        if kind.is_some_and(|kind| ends.contains(&kind.gvr.group_resource())) {
-            self.unread.push(ReadFailure { what, why: why.to_owned() });
+        if let Some(kind) = kind.map(|kind| kind.gvr.group_resource()).filter(|kind| ends.contains(kind)) {
+            let reach = Reach::These(self.referred_to_by(&kind));
+            self.unread.push(ReadFailure { what, why: why.to_owned(), reach });
         } else {
             self.remarks.push(format!("skipped {what}: {why}"));
         }
@@ -279,13 +291,13 @@ impl Manifests {
         }
         let mut others = ends.iter().filter(|end| end.group == gvr.group && self.kinds.of(end).is_none());
         let other = others.find(|end| may_be_plural(end.resource.as_str(), kind))?;
-        Some(ReadFailure {
-            what: format!("the objects of kind {kind} of {}", gvr.group),
-            why: format!(
+        Some(ReadFailure::new(
+            format!("the objects of kind {kind} of {}", gvr.group),
+            format!(
                 "they may be {other}, which a rule names without the kind: add the CustomResourceDefinition to the \
                  files, or `kind: {kind}` to the rule"
             ),
-        })
+        ))
     }
 }
 

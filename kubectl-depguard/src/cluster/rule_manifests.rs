@@ -44,10 +44,8 @@ pub(crate) fn is_mistaken_for_none(object: &Value) -> bool {
 /// Explains why such a document is neither a rule nor a lock.
 pub(crate) fn mistake(document: &Document) -> ReadFailure {
     let api_version = text(&document.value, "apiVersion").unwrap_or_default();
-    ReadFailure {
-        what: document.shown(),
-        why: format!("`{api_version}` has no such kind: rules are of {}/{}", api::GROUP, api::VERSION),
-    }
+    let why = format!("`{api_version}` has no such kind: rules are of {}/{}", api::GROUP, api::VERSION);
+    ReadFailure::new(document.shown(), why)
 }
 
 /// Returns the dependent and the targets of a rule's spec.

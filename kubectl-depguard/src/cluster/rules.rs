@@ -5,14 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use depguard_core::applicability::RuleGrants;
-use depguard_core::model::GroupResource;
+use depguard_core::model::{GroupResource, Resource};
 use depguard_core::rule::{Edge, ExportRef, RuleKey};
-use depguard_core::{ControlPlane, ExportName, LogicalCluster, Rule, RuleError, RuleSet, WorkspacePath, Workspaces};
+use depguard_core::{
+    ControlPlane, ExportName, Group, LogicalCluster, Rule, RuleError, RuleSet, WorkspacePath, Workspaces,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster::documents::name_of;
+use crate::cluster::documents::{name_of, text};
 use crate::io::exit::Failure;
 
 /// Rules that were read, and the parts that could not be read.
@@ -27,6 +29,8 @@ pub(crate) struct Rules {
     /// The workspace in question and the kinds bound there; `None` in plain Kubernetes.
     pub(crate) bound: Option<Bound>,
     pub(crate) unread: Vec<ReadFailure>,
+    /// Rules that can be read, but can't find all of their dependents.
+    pub(crate) flawed: Vec<ReadFailure>,
 }
 
 /// Kinds of a workspace that come from APIExports.
@@ -54,7 +58,8 @@ pub(crate) struct BoundKind {
 pub(crate) struct CheckedRules<'r> {
     /// Rules that can be used, each with the object that it was parsed from.
     pub(crate) usable: Vec<(&'r Value, Rule)>,
-    /// Parts that could not be read, followed by the rules that can't be used.
+    /// Parts that could not be read, followed by the rules that can't be used, and by those with a flaw, which are
+    /// usable besides.
     pub(crate) unread: Vec<ReadFailure>,
 }
 
@@ -64,6 +69,18 @@ pub(crate) struct ReadFailure {
     /// The end of the sentence "could not read …".
     pub(crate) what: String,
     pub(crate) why: String,
+    #[serde(skip)]
+    pub(crate) reach: Reach,
+}
+
+/// Kinds of the objects to which an unread part may refer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    #[default]
+    All,
+    These(BTreeSet<GroupResource>),
+    /// These, and others of the same group or the same resource: the names may be misspelt.
+    Near(BTreeSet<GroupResource>),
 }
 
 impl Rules {
@@ -76,6 +93,7 @@ impl Rules {
             rule_grants: RuleGrants::default(),
             bound: None,
             unread: Vec::new(),
+            flawed: Vec::new(),
         }
     }
 
@@ -91,7 +109,7 @@ impl Rules {
     }
 
     /// Parses each rule once. A rule that can't be used refuses deletions where it would apply, so that it counts as
-    /// unread.
+    /// unread. So does one that can't find its dependents: nobody knows what refers by it.
     pub(crate) fn check(&self) -> CheckedRules<'_> {
         let mut checked = CheckedRules { usable: Vec::new(), unread: self.unread.clone() };
         for (object, rule) in self.objects.iter().zip(self.parsed()) {
@@ -99,10 +117,12 @@ impl Rules {
                 Ok(rule) => checked.usable.push((object, rule)),
                 Err(why) => {
                     let what = format!("rule {}", name_of(object));
-                    checked.unread.push(ReadFailure { what, why: why.to_string() });
+                    let reach = Reach::Near(targets_of(object)).or_all();
+                    checked.unread.push(ReadFailure { what, why: why.to_string(), reach });
                 }
             }
         }
+        checked.unread.extend(self.flawed.iter().cloned());
         checked
     }
 
@@ -163,6 +183,16 @@ impl Rules {
     }
 }
 
+/// Returns the kinds of a rule's targets; none if one of them can't be read.
+pub(crate) fn targets_of(rule: &Value) -> BTreeSet<GroupResource> {
+    let dependencies = rule.pointer("/spec/dependencies").and_then(Value::as_array);
+    let target = |target: &Value| {
+        let group = Group::parse(text(target, "group")?).ok()?;
+        Some(GroupResource { group, resource: Resource::parse(text(target, "resource")?).ok()? })
+    };
+    dependencies.into_iter().flatten().map(target).collect::<Option<_>>().unwrap_or_default()
+}
+
 impl Bound {
     fn has(&self, kind: &GroupResource, export: &ExportName, provided: impl Fn(&BoundKind) -> bool) -> bool {
         self.kinds.iter().any(|bound| bound.kind == *kind && bound.export == *export && provided(bound))
@@ -178,7 +208,21 @@ impl ReadFailure {
 
     /// Builds the failure of reading a file.
     pub(crate) fn of_file(name: &str, why: &Failure) -> Self {
-        Self { what: format!("the file `{name}`"), why: why.message().to_owned() }
+        Self::new(format!("the file `{name}`"), why.message())
+    }
+
+    /// Builds the failure to read a part that may refer to any object.
+    pub(crate) fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { what: what.into(), why: why.into(), reach: Reach::All }
+    }
+
+    /// Returns true if the part may refer to an object of that kind.
+    pub(crate) fn may_refer_to(&self, kind: &GroupResource) -> bool {
+        match &self.reach {
+            Reach::All => true,
+            Reach::These(kinds) => kinds.contains(kind),
+            Reach::Near(kinds) => kinds.iter().any(|near| near.group == kind.group || near.resource == kind.resource),
+        }
     }
 
     /// Returns true if there is no collection of the kind at all.
@@ -188,6 +232,16 @@ impl ReadFailure {
 
     pub(crate) fn is_not_served(&self) -> bool {
         self.why == Self::NOT_SERVED
+    }
+}
+
+impl Reach {
+    /// Returns the reach, or that to all kinds if it names none: then nothing is known.
+    pub(crate) fn or_all(self) -> Self {
+        match self {
+            Self::These(kinds) | Self::Near(kinds) if kinds.is_empty() => Self::All,
+            known => known,
+        }
     }
 }
 

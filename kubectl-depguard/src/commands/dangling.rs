@@ -3,7 +3,7 @@
 mod checks;
 mod coverage;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use depguard_core::api::{OnDelete, OnMissing};
 use depguard_core::lookup::ReferenceTarget;
@@ -19,7 +19,9 @@ use crate::cluster::kinds::{KindInfo, resource_name};
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::{Follow, Object, ObjectIdentity, READ_ONE_NAMESPACE, Reference, Scan, Scope};
+use crate::engine::reference_scan::{
+    AppliedEdge, Follow, Object, ObjectIdentity, READ_ONE_NAMESPACE, Reference, Scan, Scope,
+};
 use crate::io::ci_formats;
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::{CheckFormat, CheckOutputArgs};
@@ -42,8 +44,8 @@ use crate::options::Global;
 /// With -l or --field-selector, only references of selected objects are listed. A target counts whether it is selected
 /// or not.
 ///
-/// Exit code: 1 if there are dangling references; 2 if there are none, but some references could not be checked, or if
-/// there was nothing to check: no rule that applies, no such namespace, no object of a kind that rules name, or none that is selected.
+/// Exit code: 1 if there are dangling references; 2 if there are none, but some references could not be checked, because something could not be
+/// read, or because a rule can't find its dependents; or if there was nothing to check: no rule that applies, no such namespace, no object of a kind that rules name, none that is selected, or none that refers to anything.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -126,6 +128,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     report.locate(&source);
     report.coverage = args.coverage.then(|| coverage::paths(&scan));
     crate::engine::reference_scan::print_unread(&report.unread, terminal)?;
+    scan.print_left_out(terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.dangling.is_empty()) {
         return Err(nothing);
     }
@@ -148,14 +151,13 @@ impl Report {
             let (Some(from), Some(applied)) = (scan.objects.get(reference.from), scan.edges.get(reference.edge)) else {
                 continue;
             };
-            let is_by_name = matches!(applied.edge.reference, RuleReference::Field(_) | RuleReference::Fixed(_));
-            if !(is_meant(from) && is_by_name) {
+            if !(is_meant(from) && is_by_name(applied)) {
                 continue;
             }
             if let ReferenceTarget::Unclear { why, .. } = &*reference.means {
                 report.not_looked_at += 1;
                 let what = format!("the references of {from} by {}", applied.edge.field());
-                report.unread.push(ReadFailure { what, why: format!("it {why}") });
+                report.unread.push(ReadFailure::new(what, format!("it {why}")));
                 continue;
             }
             match (reference.exists, reference.looked_at) {
@@ -207,10 +209,21 @@ impl Report {
             return Ok(Outcome::Finding);
         }
         if self.not_looked_at == 0 && scan.is_whole() {
-            return Ok(Outcome::Well);
+            return match self.dependents(scan) {
+                1.. if self.looked_at == 0 => Err(nothing_checked(self.dependents(scan))),
+                _ => Ok(Outcome::Well),
+            };
         }
         Err(Failure::new(self.gap(scan))
             .hint("the notes above name the rules and kinds: get the right to list them, or correct them"))
+    }
+
+    /// Counts the objects whose references by name would have been checked if they had any.
+    fn dependents(&self, scan: &Scan) -> usize {
+        let edges = scan.edges.iter().filter(|applied| is_by_name(applied));
+        let kinds: HashSet<_> = edges.map(AppliedEdge::dependent).collect();
+        let is_dependent = |object: &&Object| is_meant(object) && kinds.contains(&object.kind.gvr.group_resource());
+        scan.objects.iter().filter(is_dependent).count()
     }
 
     /// Says why dangling references may be missing.
@@ -262,6 +275,20 @@ fn is_meant(from: &Object) -> bool {
     (from.inside || from.namespace().is_none()) && from.selected
 }
 
+/// Returns true if a reference by an edge names its target, so that it can dangle.
+fn is_by_name(applied: &AppliedEdge) -> bool {
+    matches!(applied.edge.reference, RuleReference::Field(_) | RuleReference::Fixed(_))
+}
+
+/// Builds the failure of a check that found dependents, and no reference of theirs.
+fn nothing_checked(dependents: usize) -> Failure {
+    let objects = if dependents == 1 { "1 object".to_owned() } else { format!("{dependents} objects") };
+    Failure::new(format!(
+        "nothing was checked: no rule finds a reference in {objects} of the kinds that refer to others"
+    ))
+    .hint("compare the paths and the `when` of the rules with the objects: --coverage lists what each path matched")
+}
+
 fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &mut Terminal) -> Result<(), Failure> {
     if let Some(format) = format.and_then(CheckFormat::ci) {
         return ci_formats::print(format, &checks::list(report, scan), terminal);
@@ -294,6 +321,9 @@ fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &m
             let paths = paths.map(|paths| paths.render(terminal)).unwrap_or_default();
             if table.is_empty() {
                 terminal.out().write_all(paths.as_bytes())?;
+                if report.outcome(scan).is_err() {
+                    return Ok(());
+                }
                 let looked_at = match report.looked_at {
                     1 => "1 reference".to_owned(),
                     many => format!("{many} references"),

@@ -24,8 +24,9 @@ use crate::options::Global;
 ///
 /// The mirror of `dangling`: of every kind that is a target in a rule, lists the objects that no reference means. A use
 /// that no rule describes is not seen, so the command names the rules that it went by. An object is `unknown`, and not
-/// unused, if a rule, a kind of dependents or a reference that may mean the object could not be read. Objects that are
-/// being deleted are left out. An object's reference to itself doesn't count.
+/// unused, if a rule that may mean its kind could not be read or can't find its dependents, or if a kind of dependents or
+/// a reference that may mean the object could not be read. Objects that are being deleted are left out. An object's
+/// reference to itself doesn't count.
 ///
 /// Lists the objects in the namespace of the context, or all objects with -A, also those without a namespace; with -f,
 /// the objects of the files. Dependents are searched in all namespaces from which a rule lets them refer. With -l or
@@ -185,8 +186,9 @@ fn uses(scan: &Scan) -> Vec<Uses> {
 
 /// Returns the reasons why an object without a known use may be used nevertheless; `edges`: the edges whose target it is.
 fn doubts(scan: &Scan, object: &Object, edges: &[usize], uses: &Uses) -> BTreeSet<String> {
-    let mut why: BTreeSet<_> =
-        scan.unread_rules().iter().map(|unread| format!("{} could not be read", unread.what)).collect();
+    let kind = object.kind.gvr.group_resource();
+    let unread = scan.unread_rules().iter().filter(|unread| unread.may_refer_to(&kind));
+    let mut why: BTreeSet<_> = unread.map(|unread| format!("{} could not be read", unread.what)).collect();
     for edge in edges {
         let Some(applied) = scan.edges.get(*edge) else { continue };
         if !scan.covers_dependents(*edge, object.namespace()) {

@@ -1,7 +1,7 @@
 //! `why`: shows everything that stands in the way of a deletion, and the next step for each.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::model::{GroupResource, Namespace, Resource};
 use depguard_core::{ControlPlane, Group, api};
@@ -13,7 +13,7 @@ use crate::cluster::rules::Rules;
 use crate::cluster::source::Source;
 use crate::engine::locks::Locks;
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::OutputArgs;
+use crate::io::output::{OutputArgs, some_of};
 use crate::io::terminal::Terminal;
 use crate::options::Global;
 
@@ -109,7 +109,9 @@ fn conclude(answers: &[Answer<'_>], missing: Vec<Failure>) -> Result<Outcome, Fa
         return Ok(if is_free { Outcome::Well } else { Outcome::Finding });
     }
     let shown: Vec<_> = unknown.iter().map(|answer| answer.target.shown()).collect();
-    let failure = Failure::new(format!("could not find out what blocks {}", shown.join(", ")));
+    let flawed: BTreeSet<_> = unknown.iter().flat_map(|answer| &answer.flawed_rules).cloned().collect();
+    let flawed = if flawed.is_empty() { String::new() } else { format!(": could not read {}", some_of(flawed, ", ")) };
+    let failure = Failure::new(format!("could not find out what blocks {}{flawed}", shown.join(", ")));
     let mut rights: Vec<_> = unknown.iter().flat_map(|answer| &answer.missing_rights).map(String::as_str).collect();
     rights.sort_unstable();
     rights.dedup();

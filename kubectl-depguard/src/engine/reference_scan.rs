@@ -43,6 +43,9 @@ pub(crate) struct Scan {
     pub(crate) owners: Vec<OwnerReference>,
     /// Parts that could not be read, including the rules that can't be used.
     pub(crate) unread: Vec<ReadFailure>,
+    /// Number of the objects in the user's scope with a reference that doesn't count, because the `when` beside it does not
+    /// hold.
+    pub(crate) left_out: usize,
     /// Completeness of the scan, for a command that finds nothing.
     pub(crate) coverage: Coverage,
     kinds: HashMap<GroupResource, Arc<KindInfo>>,
@@ -170,7 +173,10 @@ impl Scan {
         let mut scan = Self::new(rules);
         let ends: BTreeSet<_> = scan.edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]).collect();
         if !known.is_empty() {
-            plan::retain_leading_to(&mut scan.edges, known.iter().map(|(kind, _)| kind.gvr.group_resource()));
+            let known = known.iter().map(|(kind, _)| kind.gvr.group_resource());
+            let reached = plan::retain_leading_to(&mut scan.edges, known);
+            scan.unread.retain(|unread| reached.iter().any(|kind| unread.may_refer_to(kind)));
+            scan.unread_rules = scan.unread.len();
         }
         read::all(&mut scan, source, scope, known, terminal).await?;
         resolve::all(&mut scan, source.kinds().await?, scope)?;
@@ -228,7 +234,7 @@ impl Scan {
         self.kinds.get(kind)
     }
 
-    /// Returns the rules and files that could not be read. A rule among them may refer to any object.
+    /// Returns the rules and files that could not be read.
     pub(crate) fn unread_rules(&self) -> &[ReadFailure] {
         self.unread.get(..self.unread_rules).unwrap_or_default()
     }
@@ -245,9 +251,20 @@ impl Scan {
         self.unread.is_empty()
     }
 
-    /// Prints on standard error the parts that could not be read.
+    /// Prints on standard error the parts that could not be read, and the number of objects that `when` left out.
     pub(crate) fn print_unread(&self, terminal: &mut Terminal) -> Result<(), Failure> {
-        print_unread(&self.unread, terminal)
+        print_unread(&self.unread, terminal)?;
+        self.print_left_out(terminal)
+    }
+
+    /// Prints on standard error the number of objects that `when` left out.
+    pub(crate) fn print_left_out(&self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let objects = match self.left_out {
+            0 => return Ok(()),
+            1 => "1 object".to_owned(),
+            many => format!("{many} objects"),
+        };
+        Ok(terminal.note(&format!("references of {objects} were left out by the `when` of their rules"))?)
     }
 
     fn new(rules: &Rules) -> Self {
@@ -260,6 +277,7 @@ impl Scan {
             references: Vec::new(),
             owners: Vec::new(),
             unread,
+            left_out: 0,
             coverage: Coverage::default(),
             kinds: HashMap::new(),
             names: Names::default(),

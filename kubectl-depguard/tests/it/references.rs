@@ -2,6 +2,7 @@
 
 mod beside_a_server;
 pub(crate) mod files;
+mod flawed;
 mod live;
 mod passed_over;
 pub(crate) mod scene;

@@ -56,7 +56,7 @@ impl ApiServer {
         };
         read.map_err(|why| {
             let what = described(&kind.gvr.group_resource(), namespace, name);
-            refused(what.clone(), &why).unwrap_or_else(|_| ReadFailure { what, why: why.to_string() })
+            refused(what.clone(), &why).unwrap_or_else(|_| ReadFailure::new(what, why.to_string()))
         })
     }
 

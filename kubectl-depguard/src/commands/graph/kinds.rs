@@ -43,7 +43,7 @@ pub(super) async fn draw(source: &Source, terminal: &mut Terminal) -> Result<(Gr
         }
     }
     for missing in coverage.missing() {
-        terminal.note(&format!("could not read {missing}; the drawing leaves it out"))?;
+        terminal.note(&format!("could not read {missing}, so the drawing is incomplete"))?;
     }
     Ok((drawing, coverage))
 }

@@ -262,7 +262,8 @@ async fn bound(
         }
     }
     let is_vital = !found.is_elsewhere;
-    unread.extend(unreadable.into_iter().map(|it| StatusReadFailure { what: it.what, why: it.why, is_vital }));
+    let unreadable = unreadable.into_iter().filter(|it| !rules.flawed.contains(it));
+    unread.extend(unreadable.map(|it| StatusReadFailure { what: it.what, why: it.why, is_vital }));
     Ok(())
 }
 

@@ -127,7 +127,7 @@ fn owners(object: &Value) -> Vec<DefinitionOwner> {
 /// Describes a definition that can't be read, so that its kind is missing.
 fn unread(object: &Value) -> ReadFailure {
     let why = "its spec names no kind, or no served version with a schema";
-    ReadFailure { what: format!("the definition {}", name_of(object)), why: why.to_owned() }
+    ReadFailure::new(format!("the definition {}", name_of(object)), why)
 }
 
 fn read(object: &Value) -> Option<(KindName, Value)> {

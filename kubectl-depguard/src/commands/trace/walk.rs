@@ -243,7 +243,7 @@ impl Walk<'_> {
             if let ReferenceTarget::Unclear { why, .. } = &reference.means {
                 let field = self.trace.edges.get(*edge).map(|applied| applied.edge.field()).unwrap_or_default();
                 let what = format!("the references of {} by {field}", node.identity);
-                unread.push(ReadFailure { what, why: format!("it {why}") });
+                unread.push(ReadFailure::new(what, format!("it {why}")));
             } else {
                 references.push((*edge, reference.into_owned()));
             }
@@ -345,7 +345,7 @@ impl Walk<'_> {
         let index = self.trace.nodes.len();
         if index >= MAX_NODES {
             let what = format!("more than {MAX_NODES} objects");
-            self.miss(ReadFailure { what, why: "the walk is cut off; limit it with --depth".to_owned() });
+            self.miss(ReadFailure::new(what, "the walk is cut off; limit it with --depth"));
             return None;
         }
         let identity = ObjectIdentity::new(kind, namespace, name);

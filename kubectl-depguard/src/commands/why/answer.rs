@@ -67,6 +67,9 @@ pub(crate) struct Answer<'a> {
     /// Problems that leave something unknown, with the next step for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) problems: Vec<String>,
+    /// Rules that can't find all of their dependents, each with the reason. The API server's webhook can't either.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) flawed_rules: Vec<String>,
     /// Missing rights, which would have helped to find out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing_rights: Vec<String>,
@@ -173,6 +176,9 @@ impl<'a> Answer<'a> {
             (false, "referenced") => Some(true),
             (false, _) => None,
         };
+        let kind = target.info.gvr.group_resource();
+        let concerns = |unread: &&ReadFailure| unread.may_refer_to(&kind);
+        let unread: Vec<_> = rules.unread.iter().filter(concerns).collect();
         Self {
             target,
             state: DeletionState::Unknown,
@@ -185,11 +191,12 @@ impl<'a> Answer<'a> {
             more: false,
             message: None,
             warnings: judgment.warnings(),
-            unread: rules.unread.iter().map(ToString::to_string).collect(),
+            unread: unread.iter().map(ToString::to_string).collect(),
             problems: judgment.problems(),
             missing_rights: judgment.missing.clone(),
             refused,
-            is_protection_unread: !rules.unread.is_empty(),
+            is_protection_unread: !unread.is_empty(),
+            flawed_rules: rules.flawed.iter().filter(concerns).map(ToString::to_string).collect(),
             is_hold_unknown: false,
         }
     }
@@ -347,7 +354,9 @@ impl<'a> Answer<'a> {
             Some(true) if !self.target.is_terminating() => DeletionState::Refused,
             _ if is_held => DeletionState::Hanging,
             // Without a dry run nobody knows whether a webhook or policy refuses.
-            Some(false) if !self.is_hold_unknown && !self.has(Effect::MayRefuse) => DeletionState::Free,
+            Some(false) if self.flawed_rules.is_empty() && !self.is_hold_unknown && !self.has(Effect::MayRefuse) => {
+                DeletionState::Free
+            }
             _ => DeletionState::Unknown,
         }
     }

@@ -136,6 +136,7 @@ fn remarks(answer: &Answer<'_>, all: bool, wide: bool) -> Vec<String> {
         let what = if wide { format!(": {}", answer.unread.join(", ")) } else { String::new() };
         also.push(format!("{} could not be read{what}", counted(answer.unread.len(), "part")));
     }
+    also.extend(answer.flawed_rules.iter().map(|rule| format!("could not read {rule}")));
     also.extend(answer.problems.iter().map(|problem| format!("could not find out: {problem}")));
     also
 }

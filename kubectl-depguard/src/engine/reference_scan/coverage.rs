@@ -30,12 +30,9 @@ impl Coverage {
         scope: Scope<'_>,
     ) -> Result<Self, Failure> {
         let missing: Vec<_> = scan.unread.iter().map(ToString::to_string).collect();
-        if !missing.is_empty() {
-            return Ok(Self { gap: None, missing });
-        }
-        let gap = match gap_of_rules(rules, ends, source) {
-            Some(gap) => Some(gap),
-            None => gap_of_objects(scan, ends, source, scope).await?,
+        let gap = match gap_of_rules(rules, ends, source, &missing) {
+            None if missing.is_empty() => gap_of_objects(scan, ends, source, scope).await?,
+            gap => gap,
         };
         Ok(Self { gap, missing })
     }
@@ -49,8 +46,7 @@ impl Coverage {
             }
         }
         let missing: Vec<_> = checked.unread.iter().map(ToString::to_string).collect();
-        let gap = if missing.is_empty() { gap_of_rules(rules, &ends, source) } else { None };
-        Self { gap, missing }
+        Self { gap: gap_of_rules(rules, &ends, source, &missing), missing }
     }
 
     /// Records that a selection selects none of the objects.
@@ -95,10 +91,16 @@ impl Coverage {
     }
 }
 
-fn gap_of_rules(rules: &Rules, ends: &BTreeSet<GroupResource>, source: &Source) -> Option<(String, &'static str)> {
+fn gap_of_rules(
+    rules: &Rules,
+    ends: &BTreeSet<GroupResource>,
+    source: &Source,
+    missing: &[String],
+) -> Option<(String, &'static str)> {
     let count = rules.objects.len();
     match (ends.is_empty(), count, source) {
         (false, ..) => None,
+        (true, 1.., _) | (true, 0, Source::ApiServer(_)) if !missing.is_empty() => None,
         (true, 0, Source::Manifests(_)) => Some((
             "the files contain no DependencyRule".to_owned(),
             "also name the files with rules with -f; -R reads subfolders",

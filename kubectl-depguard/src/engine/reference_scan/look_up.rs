@@ -66,5 +66,5 @@ fn unserved(kinds: &Kinds, (kind, namespace, name): &Target) -> ReadFailure {
         Some(unread) => format!("could not read {unread}"),
         None => ReadFailure::NOT_SERVED.to_owned(),
     };
-    ReadFailure { what: described(kind, namespace.as_deref(), name), why }
+    ReadFailure::new(described(kind, namespace.as_deref(), name), why)
 }

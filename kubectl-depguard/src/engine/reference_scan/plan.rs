@@ -60,8 +60,12 @@ pub(super) fn plans(edges: &[AppliedEdge], kinds: &Kinds) -> Vec<Plan> {
     plans
 }
 
-/// Keeps the edges by which an object may depend on an object of one of the kinds, directly or through others.
-pub(super) fn retain_leading_to(edges: &mut Vec<AppliedEdge>, kinds: impl Iterator<Item = GroupResource>) {
+/// Keeps the edges by which an object may depend on an object of one of the kinds, directly or through others. Returns the
+/// kinds on whose objects others may depend so.
+pub(super) fn retain_leading_to(
+    edges: &mut Vec<AppliedEdge>,
+    kinds: impl Iterator<Item = GroupResource>,
+) -> HashSet<GroupResource> {
     let mut reached: HashSet<_> = kinds.collect();
     loop {
         let leading = edges.iter().filter(|applied| reached.contains(&applied.target())).map(AppliedEdge::dependent);
@@ -73,6 +77,7 @@ pub(super) fn retain_leading_to(edges: &mut Vec<AppliedEdge>, kinds: impl Iterat
         }
     }
     edges.retain(|applied| reached.contains(&applied.target()));
+    reached
 }
 
 impl Plan {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use depguard_core::lookup::{ObjectReference, ReferenceReader, ReferenceTarget, ReferencedObject};
 use depguard_core::model::Namespace;
+use depguard_core::rule::Edge;
 use serde_json::Value;
 
 use super::plan::{Plan, plans};
 use super::resolve::PendingReference;
-use super::{Follow, MAX_OBJECTS, MAX_REFERENCES, Object, Scan, Scope};
+use super::{AppliedEdge, Follow, MAX_OBJECTS, MAX_REFERENCES, Object, Scan, Scope};
 use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
@@ -119,7 +120,7 @@ impl ScanReader<'_> {
         }
         let fallback = self.scope.namespace.or(self.scope.fallback);
         let fallback = fallback.filter(|_| namespace.is_none() && plan.kind.namespaced != Some(false));
-        let ReadFailure { mut what, why } = unread;
+        let ReadFailure { mut what, why, .. } = unread;
         match namespace.filter(|_| plan.kind.namespaced != Some(false)) {
             Some(namespace) => what.push_str(&format!(" in namespace {namespace}")),
             None if fallback.is_some() && self.list(plan, fallback, refers).await?.is_none() => {
@@ -127,7 +128,7 @@ impl ScanReader<'_> {
             }
             None => {}
         }
-        let unread = ReadFailure { what, why };
+        let unread = ReadFailure::new(what, why);
         if !self.scan.unread.contains(&unread) {
             self.scan.unread.push(unread);
         }
@@ -141,13 +142,12 @@ impl ScanReader<'_> {
         refers: bool,
     ) -> Result<Option<ReadFailure>, Failure> {
         let Self { scan, source, scope, terminal } = self;
-        let edges = plan.edges.iter().filter_map(|index| scan.edges.get(*index));
-        let reader = ReferenceReader::new(edges.map(|applied| (&*applied.rule, &applied.edge)));
-        let reader = refers.then_some(&reader);
+        let edges = || plan.edges.iter().filter_map(|index| scan.edges.get(*index));
+        let reader = refers.then(|| EdgeReader::new(edges()));
         let mut kept = Ok(());
         let each = |object: Value| {
             if kept.is_ok() {
-                kept = keep(scan, plan, *scope, reader, &object);
+                kept = keep(scan, plan, *scope, reader.as_ref(), &object);
             }
         };
         let unread = source.objects(&plan.kind, namespace, terminal, each).await?;
@@ -172,12 +172,48 @@ impl ScanReader<'_> {
     }
 }
 
+/// Reader of the references that count, and of those for which a `when` decides.
+struct EdgeReader {
+    all: ReferenceReader,
+    /// Edges with a `when`: indexes in the reader's edges.
+    conditional: Vec<usize>,
+    /// Reader of these edges as if they had none.
+    unconditional: ReferenceReader,
+}
+
+impl EdgeReader {
+    fn new<'e>(edges: impl Iterator<Item = &'e AppliedEdge> + Clone) -> Self {
+        let conditional = edges.clone().enumerate().filter(|(_, applied)| applied.edge.when.is_some());
+        let bare = |(index, applied): (usize, &'e AppliedEdge)| {
+            let mut edge: Edge = applied.edge.clone();
+            edge.when = None;
+            (index, (&*applied.rule, edge))
+        };
+        let (conditional, bare): (Vec<_>, Vec<_>) = conditional.map(bare).unzip();
+        Self {
+            all: ReferenceReader::new(edges.map(|applied| (&*applied.rule, &applied.edge))),
+            conditional,
+            unconditional: ReferenceReader::new(bare.iter().map(|(rule, edge)| (*rule, edge))),
+        }
+    }
+
+    /// Counts the references that an object holds by edges with a `when`, whether it holds or not.
+    fn written(&self, object: &Value) -> usize {
+        let mut count = 0_usize;
+        if !self.conditional.is_empty() {
+            // An object whose references can't be read is reported by then.
+            _ = self.unconditional.read(object, |_| count = count.saturating_add(1));
+        }
+        count
+    }
+}
+
 /// Keeps the parts of an object that the scan needs, and the object's references.
 fn keep(
     scan: &mut Scan,
     plan: &Plan,
     scope: Scope<'_>,
-    reader: Option<&ReferenceReader>,
+    reader: Option<&EdgeReader>,
     object: &Value,
 ) -> Result<(), Failure> {
     let mut referent = ReferencedObject::read(object);
@@ -209,8 +245,9 @@ fn keep(
         return Err(Failure::new(format!("there are more than {MAX_OBJECTS} objects to read")).hint(scope.read_less));
     }
     let Some(reader) = reader else { return Ok(()) };
-    let (mut known, pending) = (HashSet::new(), &mut scan.pending);
-    let read = reader.read(object, |reference| {
+    let (mut known, pending, mut conditional) = (HashSet::new(), &mut scan.pending, 0_usize);
+    let read = reader.all.read(object, |reference| {
+        conditional = conditional.saturating_add(usize::from(reader.conditional.contains(&reference.edge)));
         let Some(edge) = plan.edges.get(reference.edge) else { return };
         if pending.len() <= MAX_REFERENCES && is_new(&reference, &mut known) {
             pending.push(PendingReference { from, edge: *edge, reference: reference.into_owned() });
@@ -219,6 +256,8 @@ fn keep(
     if let (Err(why), Some(object)) = (read, scan.objects.get(from)) {
         return Err(Failure::new(format!("could not read the references of {object}: {why}")));
     }
+    let is_asked_for = scan.objects.get(from).is_some_and(Object::is_asked_for);
+    scan.left_out = scan.left_out.saturating_add(usize::from(is_asked_for && reader.written(object) > conditional));
     if scan.pending.len() > MAX_REFERENCES { Err(scope.too_many_references()) } else { Ok(()) }
 }
 

@@ -11,6 +11,10 @@ async fn an_object_or_a_rule_that_is_passed_over_leaves_it_untold() {
     const HEAD: &str = "apiVersion: compute.example.com/v1, kind: VirtualMachine";
     const RULE: &str = "kind: DependencyRule, metadata: {name: r}, spec: {dependent: {group: a.example.com, version: v1, kind: A, \
                         resource: as}, dependencies: []}";
+    // Machines and backups refer to machines, but machines don't.
+    let objects = format!(
+        "{OBJECTS}---\n{{apiVersion: network.example.com/v1, kind: VPC, metadata: {{name: free, namespace: yy}}}}\n"
+    );
     for (document, said) in [
         (format!("{HEAD}, metadata: {{generateName: m-, namespace: x}}"), "it has no name"),
         (format!("{HEAD}, metadata: {{name: 7, namespace: x}}"), "its name is not a string: write it in quotes"),
@@ -24,7 +28,7 @@ async fn an_object_or_a_rule_that_is_passed_over_leaves_it_untold() {
         ("apiVersion: v1, kind: List, items: {a: b}".to_owned(), "`items` is not a list"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), "all.yaml", &format!("{RULES}---{OBJECTS}"));
+        write(folder.path(), "all.yaml", &format!("{RULES}---{objects}"));
         let path = folder.path().to_str().unwrap();
         assert_eq!(depguard(&["dangling", "-f", path]).await.status, ExitStatus::Well);
         write(folder.path(), "more.yaml", &format!("{{{document}}}\n"));
@@ -33,12 +37,18 @@ async fn an_object_or_a_rule_that_is_passed_over_leaves_it_untold() {
             &["order", "-n", "yy"],
             &["graph"],
             &["graph", "--objects"],
-            &["impact", "virtualmachine", "m2", "-n", "yy"],
-            &["why", "virtualmachine", "m2", "-n", "yy", "-o", "wide"],
+            &["impact", "vpc", "free", "-n", "yy"],
+            &["why", "vpc", "free", "-n", "yy", "-o", "wide"],
         ] {
             let told = depguard(&[command, &["-f", path]].concat()).await;
             assert_eq!(told.status, ExitStatus::Failure, "{document} {told:?}");
             assert!(format!("{}{}", told.out, told.err).contains(said), "{document} {told:?}");
+        }
+        // What is known of the document's kind leaves other kinds alone.
+        let is_machine = document.starts_with(HEAD);
+        for command in ["impact", "why"] {
+            let told = depguard(&[command, "virtualmachine", "m2", "-n", "yy", "-f", path]).await;
+            assert_eq!(told.status == ExitStatus::Well, is_machine, "{document} {told:?}");
         }
     }
 }

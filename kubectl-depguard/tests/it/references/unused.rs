@@ -73,17 +73,36 @@ async fn a_reference_that_cannot_be_read_leaves_it_unknown() {
 }
 
 #[tokio::test]
-async fn a_rule_that_cannot_be_used_leaves_all_unknown() {
-    let folder = tempfile::tempdir().unwrap();
-    let broken = RULES.replace("'.spec.vms[*]'", "'.spec.vms['");
+async fn a_rule_that_cannot_be_used_leaves_unknown_what_it_may_mean() {
+    const CLAIMS: &str = r"---
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: claims}
+spec:
+  dependent: {group: claim.example.com, version: v1, kind: Claim, resource: claims}
+  dependencies: [{group: network.example.com, version: v1, resource: vpcs, fieldRef: {path: .spec.vpc}}]
+";
     let free = "---\n{apiVersion: network.example.com/v1, kind: VPC, metadata: {name: free, namespace: x}}\n";
-    write(folder.path(), "all.yaml", &format!("{broken}---{OBJECTS}{free}"));
-    let told = depguard(&["unused", "-f", folder.path().to_str().unwrap(), "-o", "json"]).await;
-    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
-    let report: Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!(report["unused"], json!([]), "{report}");
-    assert_eq!(names(&report["unknown"]), ["VPC/x/free"], "{report}");
-    assert!(told.err.contains("could not read rule backups"), "{told:?}");
+    // Backups refer to backups and machines, claims to VPCs.
+    for (right, broken, rule, unknown) in [
+        ("'.spec.vms[*]'", "'.spec.vms['", "backups", &[][..]),
+        (
+            "resource: vpcs, fieldRef: {path: .spec.vpc}}",
+            "resource: vpcs, fieldRef: {path: '.spec['}}",
+            "claims",
+            &["VPC/x/free"],
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = format!("{RULES}{CLAIMS}").replace(right, broken);
+        write(folder.path(), "all.yaml", &format!("{rules}---{OBJECTS}{free}"));
+        let told = depguard(&["unused", "-f", folder.path().to_str().unwrap(), "-o", "json"]).await;
+        assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+        let report: Value = serde_json::from_str(&told.out).unwrap();
+        assert_eq!(names(&report["unknown"]), unknown, "{report}");
+        assert_eq!(names(&report["unused"]).contains(&"VPC/x/free".to_owned()), unknown.is_empty(), "{report}");
+        assert!(told.err.contains(&format!("could not read rule {rule}")), "{told:?}");
+    }
 }
 
 /// The rule doesn't let an owned dependent keep its owner, but the owner is used.
