@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::evaluation::decision::Causes;
 use crate::model::api;
 use crate::model::control_plane::ControlPlane;
-use crate::model::names::GroupVersionResource;
+use crate::model::names::{Group, GroupResource, GroupVersionResource, Resource};
 use crate::protocol::admission_review::Operation;
 use crate::protocol::cause::Cause;
 use crate::protocol::object_review::ObjectReview;
@@ -34,6 +34,8 @@ const MAX_KINDS: usize = 16;
 #[derive(Debug)]
 pub struct RuleAdmission {
     state: State,
+    /// Warning that the rule takes the place of a rule about other dependents.
+    replaces: Option<String>,
 }
 
 #[derive(Debug)]
@@ -83,9 +85,12 @@ pub enum RuleDecision {
 impl RuleAdmission {
     /// Begins to decide.
     pub fn begin(control_plane: ControlPlane, review: &ObjectReview<'_>) -> Self {
-        let decided = |decision| Self { state: State::Decided(decision) };
-        let Some(object) = new_spec(review) else { return decided(RuleDecision::NotReviewed) };
-        match (Rule::parse(control_plane, &object), control_plane) {
+        let Some((object, before)) = new_spec(review) else {
+            return Self { state: State::Decided(RuleDecision::NotReviewed), replaces: None };
+        };
+        let replaces = before.and_then(|before| replaces(&before, object.get("spec")?));
+        let decided = State::Decided;
+        let state = match (Rule::parse(control_plane, &object), control_plane) {
             // The review has no logical cluster, so nothing can be said about the rule.
             (Err(RuleError::NoCluster), _) => decided(RuleDecision::NotReviewed),
             (Err(error), _) => {
@@ -94,9 +99,10 @@ impl RuleAdmission {
             (Ok(rule), ControlPlane::Kcp) => decided(Findings::of_rule(&rule).decision()),
             (Ok(rule), ControlPlane::Kubernetes) => {
                 let kinds = kinds(&rule).into_iter().map(KindRead::new).collect();
-                Self { state: State::Reading(Box::new(Reading { rule, kinds })) }
+                State::Reading(Box::new(Reading { rule, kinds }))
             }
-        }
+        };
+        Self { state, replaces }
     }
 
     /// Returns the queries to send now. Each is returned once.
@@ -124,15 +130,19 @@ impl RuleAdmission {
 
     /// Decides by the answers so far.
     pub fn decide(self) -> RuleDecision {
-        match self.state {
+        let mut decision = match self.state {
             State::Decided(decision) => decision,
             State::Reading(reading) => reading.findings().decision(),
+        };
+        if let RuleDecision::Accepted(warnings) = &mut decision {
+            warnings.splice(..0, self.replaces);
         }
+        decision
     }
 }
 
-/// Returns the rule of a review that stores a new spec of one; `None` for any other request.
-fn new_spec(review: &ObjectReview<'_>) -> Option<Value> {
+/// Returns the rule of a review that stores a new spec of one, and the spec before; `None` for any other request.
+fn new_spec(review: &ObjectReview<'_>) -> Option<(Value, Option<Value>)> {
     #[derive(Deserialize)]
     struct Parts<'a> {
         #[serde(borrow)]
@@ -150,7 +160,25 @@ fn new_spec(review: &ObjectReview<'_>) -> Option<Value> {
     };
     let before = spec(review.old_object());
     let object: Value = serde_json::from_str(review.object()?).ok()?;
-    (before.is_none() || object.get("spec") != before.as_ref()).then_some(object)
+    (before.is_none() || object.get("spec") != before.as_ref()).then_some((object, before))
+}
+
+/// Returns a warning if a rule is about other dependents than before: two authors may have chosen the same name.
+fn replaces(before: &Value, after: &Value) -> Option<String> {
+    let dependents = |spec: &Value| {
+        let text = |field| spec.get("dependent")?.get(field)?.as_str();
+        Some(GroupResource {
+            group: Group::parse(text("group")?).ok()?,
+            resource: Resource::parse(text("resource")?).ok()?,
+        })
+    };
+    let (was, is) = (dependents(before)?, dependents(after)?);
+    (was != is).then(|| {
+        format!(
+            "a rule of this name was about {was}, and is about {is} now: it protects nothing any more that {was} refer to; \
+             give one of the two another name if both are meant"
+        )
+    })
 }
 
 /// Returns the kinds that a rule names, each once: the dependents' kind first.

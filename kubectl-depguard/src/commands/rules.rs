@@ -55,8 +55,8 @@ struct Show {
 
 /// Apply packs to the cluster or workspace of the kubeconfig
 ///
-/// Applies the objects that `rules show` prints, and prints one line per object. You can run the command again at any
-/// time. Afterwards `kubectl depguard status` shows whether each rule is enforced.
+/// Applies the objects that `rules show` prints, and prints one line per object. If the API server would refuse one, such
+/// as a rule of which somebody else owns a field, none is applied. You can run the command again at any time. Afterwards `kubectl depguard status` shows whether each rule is enforced.
 #[derive(Debug, clap::Args)]
 struct Apply {
     #[command(flatten)]
@@ -188,6 +188,7 @@ async fn apply(args: Apply, global: &Global, terminal: &mut Terminal) -> Result<
     let mut applier = Applier::new(place, args.dry_run, args.force_conflicts, args.output.output);
     let objects = packs.iter().flat_map(manifests::pack_objects);
     let items: Vec<_> = objects.map(|object| Item { place: Place::Cluster, object }).collect();
+    applier.try_all(&items).await?;
     applier.apply(&items, terminal).await?;
     applier.finish(terminal)?;
     if args.dry_run.is_none() {

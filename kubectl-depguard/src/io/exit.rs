@@ -57,6 +57,13 @@ impl Failure {
         Some(first)
     }
 
+    /// Says first what the failure meant for the whole of what was asked.
+    #[must_use]
+    pub(crate) fn about(mut self, whole: &str) -> Self {
+        self.message = format!("{whole}: {}", self.message);
+        self
+    }
+
     /// Returns true if nobody reads the output any more, as behind `| head`.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use depguard_controller::manifests::pack_objects;
 use depguard_controller::packs::RulePack;
 use kubectl_depguard::ExitStatus;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::bed::Bed;
@@ -307,6 +307,26 @@ async fn packs_are_listed_shown_and_applied() {
     }
     assert_eq!(bed.endpoint().list_json(rules).await.unwrap().items.len(), pack.rules().len());
 
+    // Somebody else has rules of two of the pack's names: both are told, and nothing is applied.
+    let workloads = RulePack::by_name("kubernetes-workloads").unwrap();
+    let mut own: Vec<_> = workloads.rules().into_iter().take(2).collect();
+    for rule in &mut own {
+        rule["spec"]["dependent"]["resource"] = json!("others");
+        bed.endpoint().post_json(rules, rule).await.unwrap();
+    }
+    let names = own.iter().map(|rule| rule["metadata"]["name"].as_str().unwrap());
+    let before = bed.endpoint().list_json(rules).await.unwrap().items.len();
+    let ran = bed.depguard(&["rules", "apply", "kubernetes-workloads"]).await;
+    assert!(ran.status == ExitStatus::Failure && ran.out.is_empty(), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("nothing was applied, for 2 reasons: "), "{}", ran.err);
+    assert!(names.clone().all(|name| ran.err.contains(&format!("/{name}: "))), "{}", ran.err);
+    assert_eq!(bed.endpoint().list_json(rules).await.unwrap().items.len(), before);
+    for name in names {
+        bed.endpoint().delete(&format!("{rules}/{name}"), depguard_kcp::Preconditions::default()).await.unwrap();
+    }
+    bed.depguard(&["rules", "apply", "kubernetes-workloads"]).await.well();
+    let pack_rules = pack.rules().len() + workloads.rules().len();
+
     for (args, says) in [
         (["rules", "apply", "kcp"], "pack kcp is for kcp, and this is kubernetes"),
         (["rules", "apply", "nothing"], "no such pack; there are kubernetes-workloads, "),
@@ -314,5 +334,5 @@ async fn packs_are_listed_shown_and_applied() {
         let ran = bed.depguard(&args).await;
         assert!(ran.status == ExitStatus::Failure && ran.err.contains(says), "{}", ran.err);
     }
-    assert_eq!(bed.endpoint().list_json(rules).await.unwrap().items.len(), pack.rules().len());
+    assert_eq!(bed.endpoint().list_json(rules).await.unwrap().items.len(), pack_rules);
 }

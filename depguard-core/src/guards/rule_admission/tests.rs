@@ -224,3 +224,22 @@ fn a_review_reads_few_kinds_and_says_few_sentences() {
     let message = decision.message().unwrap();
     assert!(message.ends_with("; and 97 more problems") && message.len() < 2000, "{message}");
 }
+
+/// Covers two authors who choose the same name, such as a pack's `jobs` and a rule about another product's jobs.
+#[test]
+fn a_rule_that_takes_the_place_of_another_is_a_warning() {
+    let mut other = rule();
+    other["spec"]["dependent"]["resource"] = json!("disks");
+    let warnings = |old: &Value| {
+        let review = review("UPDATE", &rule(), Some(old));
+        [ControlPlane::Kcp, ControlPlane::Kubernetes]
+            .map(|control_plane| decided(control_plane, &review, &served(), 404).0.warnings())
+    };
+    for warnings in warnings(&other) {
+        let said = "a rule of this name was about disks.example.com, and is about vms.example.com now: ";
+        assert!(warnings.len() == 1 && warnings[0].starts_with(said), "{warnings:?}");
+    }
+    let mut same = rule();
+    same["spec"]["dependent"]["version"] = json!("v1beta1");
+    assert_eq!(warnings(&same), [[].to_vec(), Vec::<String>::new()]);
+}

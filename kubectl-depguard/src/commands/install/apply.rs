@@ -91,7 +91,7 @@ impl Applier {
                 self.report(item, &item.object, Change::Untried, terminal)?;
                 continue;
             }
-            let written = self.write(&endpoint, item).await?;
+            let written = self.write(&endpoint, item, self.dry_run.is_some()).await?;
             let change = match &known {
                 None => Change::Created,
                 Some(known) if content(known) == content(&written) => Change::Unchanged,
@@ -103,6 +103,24 @@ impl Applier {
             }
         }
         Ok(())
+    }
+
+    /// Has the API server try all objects, so that none is applied if some would be refused. The failure names all of these.
+    pub(crate) async fn try_all(&self, items: &[Item]) -> Result<(), Failure> {
+        if self.dry_run == Some(DryRun::Client) {
+            return Ok(());
+        }
+        let mut failures = Vec::new();
+        for item in items {
+            let Some(endpoint) = self.targets.endpoint(&item.place) else { continue };
+            failures.extend(self.write(&endpoint, item, true).await.err());
+        }
+        let number = failures.len();
+        match Failure::joined(failures) {
+            Some(failure) if number > 1 => Err(failure.about(&format!("nothing was applied, for {number} reasons"))),
+            Some(failure) => Err(failure.about("nothing was applied")),
+            None => Ok(()),
+        }
     }
 
     /// Reports that an object is left unchanged.
@@ -153,9 +171,9 @@ impl Applier {
         }
     }
 
-    async fn write(&self, endpoint: &Endpoint, item: &Item) -> Result<Value, Failure> {
+    async fn write(&self, endpoint: &Endpoint, item: &Item, is_try: bool) -> Result<Value, Failure> {
         let mut path = path_of(&item.object)?;
-        if self.dry_run.is_some() {
+        if is_try {
             path.push_str("?dryRun=All");
         }
         let end = Instant::now() + PATIENCE;
