@@ -132,6 +132,8 @@ pub enum Mismatch {
     Unknown,
     /// There is no kind of this group, version and resource.
     NotServed,
+    /// There is no kind of this group at all.
+    NotInstalled,
     /// The kind is served, but not in this version.
     Version,
     /// The kind has another name.
@@ -155,6 +157,14 @@ pub fn kind(
         Some(KindState::NotServed) => problem(
             Mismatch::NotServed,
             format!("there is no {gvr}: correct the group, version and resource of {field}"),
+        ),
+        Some(KindState::NotInstalled) => problem(
+            Mismatch::NotInstalled,
+            format!(
+                "no kind of the group {} is served: install {}, or correct {field}.group",
+                gvr.group,
+                gvr.group_resource()
+            ),
         ),
         Some(KindState::Facts(facts)) if !facts.served.iter().any(|served| served == gvr.version.as_str()) => {
             let (served, kind) = (facts.served.join(", "), gvr.group_resource());

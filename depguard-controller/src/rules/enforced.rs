@@ -25,7 +25,7 @@ pub(crate) struct Flaws {
     /// APIExports that the rule names and that are missing, or don't serve the rule's kinds.
     pub(crate) missing_exports: Vec<String>,
     /// Kinds that the rule names and that are missing.
-    pub(crate) missing: Vec<String>,
+    pub(crate) missing: Option<Finding>,
 }
 
 impl Flaws {
@@ -41,8 +41,7 @@ impl Flaws {
                 format!("{} can't find the dependents that it means: see the condition Accepted", fields.join(", ")),
             ));
         }
-        let missing = || Finding::no("KindNotFound", self.missing.join("; "));
-        (!self.missing.is_empty()).then(missing)
+        self.missing.clone()
     }
 }
 

@@ -3,7 +3,7 @@
 use depguard_core::api::Strategy;
 use depguard_core::model::Kind;
 use depguard_core::rule::{Edge, Reference};
-use depguard_core::schema::{self, KindFacts, Mismatch, Schema};
+use depguard_core::schema::{self, KindFacts, KindProblem, Mismatch, Schema};
 use depguard_core::{ControlPlane, ExportName, GroupVersionResource, Rule};
 
 use crate::model::api_bindings::{Claim, SCHEMAS};
@@ -11,6 +11,9 @@ use crate::model::condition::{Finding, Findings};
 use crate::model::install_place::InstallPlace;
 use crate::rules::plan::{PlanInput, RulePlan, TargetPlan};
 use crate::schema::kind_reader::{KindKey, Kinds};
+
+/// Reason of a rule about kinds that are not installed: it sleeps, and wakes once they are.
+pub(crate) const DORMANT: &str = "Dormant";
 
 /// Kinds that a rule names, with the results of reading them.
 pub(crate) struct NamedKinds<'a> {
@@ -26,22 +29,37 @@ impl<'a> NamedKinds<'a> {
         Self { input, kinds, plan, rule }
     }
 
-    /// Returns the kinds that are known to be missing, so that the rule can't do what it says: a target's kind, or the
-    /// dependents' kind in the version in which they are read. (Of a target, every served version is protected.) A kind's
-    /// name matters only where dependents say of which kind their target is.
-    pub(crate) fn missing_kinds(&self) -> Vec<String> {
-        let problem = |key: Option<KindKey>, kind: Option<&Kind>, field: &str| {
-            let key = key?;
-            schema::kind(self.kinds.get(&key), &key.gvr, kind, field).err()
-        };
-        let dependent = problem(self.dependent_key(), None, "spec.dependent");
-        let dependent = dependent.filter(|problem| matches!(problem.what, Mismatch::NotServed | Mismatch::Version));
+    /// Returns the finding about kinds that are known to be missing, so that the rule can't do what it says: a target's
+    /// kind, or the dependents' kind in the version in which they are read. (Of a target, every served version is
+    /// protected.) A kind's name matters only where dependents say of which kind their target is.
+    pub(crate) fn missing_kinds(&self) -> Option<Finding> {
+        let dependent = self.problem(self.dependent_key(), None, "spec.dependent");
+        let dependent = dependent.filter(|problem| problem.what != Mismatch::Unknown);
         let targets = self.targets().filter_map(|(edge, key)| {
             let reads_kind = matches!(&edge.reference, Reference::Field(field) if field.kind.is_some());
-            let problem = problem(key, edge.target.kind.as_ref().filter(|_| reads_kind), &field_of(edge))?;
-            matches!(problem.what, Mismatch::NotServed | Mismatch::Kind).then_some(problem)
+            let problem = self.problem(key, edge.target.kind.as_ref().filter(|_| reads_kind), &field_of(edge))?;
+            (!matches!(problem.what, Mismatch::Unknown | Mismatch::Version)).then_some(problem)
         });
-        dependent.into_iter().chain(targets).map(|problem| problem.to_string()).collect()
+        let missing: Vec<_> = dependent.into_iter().chain(targets).map(|problem| problem.to_string()).collect();
+        (!missing.is_empty()).then(|| Finding::no(self.missing_reason(), missing.join("; ")))
+    }
+
+    /// Returns the reason for kinds that are missing. A rule is dormant if no object can refer to another by it, since the
+    /// dependents' kind or all targets' kinds are not installed, and if nothing else is wrong with its kinds.
+    fn missing_reason(&self) -> &'static str {
+        let dependent = self.problem(self.dependent_key(), Some(&self.rule.dependent().kind), "spec.dependent");
+        let targets = self.targets().map(|(edge, key)| self.problem(key, edge.target.kind.as_ref(), &field_of(edge)));
+        let targets: Vec<_> = targets.collect();
+        let is_absent = |problem: &KindProblem| problem.what == Mismatch::NotInstalled;
+        let sleeps = |problem: &Option<KindProblem>| problem.as_ref().is_some_and(is_absent);
+        let refers = !sleeps(&dependent) && !targets.iter().all(sleeps);
+        let is_wrong = !dependent.iter().chain(targets.iter().flatten()).all(is_absent);
+        if refers || is_wrong { "KindNotFound" } else { DORMANT }
+    }
+
+    fn problem(&self, key: Option<KindKey>, kind: Option<&Kind>, field: &str) -> Option<KindProblem> {
+        let key = key?;
+        schema::kind(self.kinds.get(&key), &key.gvr, kind, field).err()
     }
 
     /// Returns the dependencies for which it is known that dependents refer to targets without being found.
@@ -54,10 +72,10 @@ impl<'a> NamedKinds<'a> {
     /// Adds a finding for each kind that is not served as the rule says.
     pub(crate) fn check_served(&self, findings: &mut Findings) {
         let mut check = |key: Option<KindKey>, kind: Option<&Kind>, field: &str| {
-            let Some(key) = key else { return };
-            let Err(problem) = schema::kind(self.kinds.get(&key), &key.gvr, kind, field) else { return };
+            let Some(problem) = self.problem(key, kind, field) else { return };
             findings.push(match problem.what {
                 Mismatch::Unknown => Finding::unknown("Unknown", problem.to_string()),
+                Mismatch::NotInstalled => Finding::no(self.missing_reason(), problem.to_string()),
                 Mismatch::NotServed | Mismatch::Version | Mismatch::Kind => {
                     Finding::no("KindNotFound", problem.to_string())
                 }

@@ -12,7 +12,7 @@ use depguard_kcp::WorkspaceLookup;
 use crate::model::api_bindings::{Claim, ClaimedResource, EXPORTS, SCHEMAS};
 use crate::model::api_exports::Served;
 use crate::model::condition::{Finding, Findings};
-use crate::rules::named_kinds::NamedKinds;
+use crate::rules::named_kinds::{DORMANT, NamedKinds};
 use crate::rules::plan::{PlanInput, RulePlan};
 
 /// Returns the condition: true if the workspaces, exports and kinds exist, and the providers accept the rule. `exports`
@@ -53,6 +53,7 @@ pub(crate) fn resolved(
         "WorkspaceAmbiguous",
         "ExportNotFound",
         "KindNotFound",
+        DORMANT,
         "ClaimNotAccepted",
         "Unknown",
     ];

@@ -7,6 +7,7 @@ use std::time::Duration;
 use depguard_core::GroupVersionResource;
 use depguard_core::schema::{KindFacts, KindState};
 use depguard_kcp::{Endpoint, long_freshness};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::model::install_place::InstallPlace;
@@ -122,7 +123,7 @@ async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource, with_schema: 
     };
     let list = match endpoint.get_json(&format!("/{group_version}")).await {
         Ok(list) => list,
-        Err(error) if error.is_not_found() => return KindState::NotServed,
+        Err(error) if error.is_not_found() => return unserved(endpoint, gvr.group.as_str()).await,
         Err(error) => return KindState::Unknown(error.to_string()),
     };
     let Some(facts) = KindFacts::from_discovery(&list, gvr) else { return KindState::NotServed };
@@ -133,6 +134,31 @@ async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource, with_schema: 
     match endpoint.get_json(&format!("/openapi/v3/{group_version}")).await {
         Ok(document) => KindState::Facts(Arc::new(facts.with_published(&document, gvr))),
         Err(_) => KindState::Facts(Arc::new(facts)),
+    }
+}
+
+/// Tells a kind that is not installed from one that is misspelt or served in other versions, by the groups that the API
+/// server serves.
+async fn unserved(endpoint: &Endpoint, group: &str) -> KindState {
+    let Ok(list) = endpoint.get_json("/apis").await else { return KindState::NotServed };
+    let Some(groups) = list.get("groups").and_then(Value::as_array) else { return KindState::NotServed };
+    let mut names = groups.iter().filter_map(|group| group.get("name")?.as_str());
+    if group.is_empty() || names.any(|served| is_within_a_slip(served, group)) {
+        return KindState::NotServed;
+    }
+    KindState::NotInstalled
+}
+
+/// Returns true if two names are the same but for one letter, or for two letters that changed places.
+fn is_within_a_slip(one: &str, other: &str) -> bool {
+    let same = |pairs: &mut dyn Iterator<Item = (&u8, &u8)>| pairs.take_while(|(one, other)| one == other).count();
+    let before = same(&mut one.as_bytes().iter().zip(other.as_bytes()));
+    let (one, other) = (one.as_bytes().split_at(before).1, other.as_bytes().split_at(before).1);
+    let after = same(&mut one.iter().rev().zip(other.iter().rev()));
+    match (one.split_at(one.len() - after).0, other.split_at(other.len() - after).0) {
+        ([] | [_], [] | [_]) => true,
+        ([one, next], [other, last]) => (one, next) == (last, other),
+        _ => false,
     }
 }
 
@@ -166,6 +192,19 @@ mod tests {
         // What a cluster serves itself, its owner may change.
         let own = KindKey { schema: None, ..key.clone() };
         assert_eq!(holds(&own, &KindState::Facts(facts), minute).last, minute);
+    }
+
+    #[test]
+    fn a_name_that_differs_by_a_slip_is_probably_meant() {
+        let written = "network.example.com";
+        for near in
+            [written, "networks.example.com", "network.exmple.com", "netwerk.example.com", "network.exampel.com"]
+        {
+            assert!(is_within_a_slip(near, written) && is_within_a_slip(written, near), "{near}");
+        }
+        for far in ["", "nutwerk.example.com", "network.example.org", "compute.example.com", "owrketn.example.com"] {
+            assert!(!is_within_a_slip(far, written) && !is_within_a_slip(written, far), "{far}");
+        }
     }
 
     #[test]

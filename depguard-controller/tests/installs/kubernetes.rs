@@ -26,10 +26,36 @@ async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {
     );
     let said = bed.until_condition("", "vm", "Programmed", "True Programmed").await;
     assert_eq!(said, "installed in the cluster");
+    // While nothing of the groups is there, the rule sleeps.
+    let said = bed.until_condition("", "vm", "ResolvedRefs", "False Dormant").await;
+    assert!(said.starts_with("no kind of the group compute.example.com is served: install"), "{said}");
+    bed.define("compute.example.com", "Disk").await;
     let said = bed.until_condition("", "vm", "ResolvedRefs", "False KindNotFound").await;
     assert!(said.starts_with("there is no virtualmachines.compute.example.com v1alpha1: "), "{said}");
     bed.define("compute.example.com", "VirtualMachine").await;
     bed.define("network.example.com", "VPC").await;
+    bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
+    // Its version is not served for a while.
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualmachines.compute.example.com";
+    let serve = async |versions: [(&str, bool); 2]| {
+        bed.edit("", definition, |definition| {
+            let version = definition["spec"]["versions"][0].clone();
+            let versions = versions.map(|(name, served)| {
+                let mut version = version.clone();
+                version["name"] = json!(name);
+                version["served"] = json!(served);
+                version["storage"] = json!(name == "v1");
+                version
+            });
+            definition["spec"]["versions"] = json!(versions);
+        })
+        .await;
+    };
+    serve([("v1alpha1", false), ("v1", true)]).await;
+    let said = bed.until_condition("", "vm", "ResolvedRefs", "False KindNotFound").await;
+    assert!(said.contains("is not served in version v1alpha1, but in v1"), "{said}");
+    bed.until_condition("", "vm", "Enforced", "False KindNotFound").await;
+    serve([("v1alpha1", true), ("v1", true)]).await;
     bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
     let found = bed.at("").get_json(&format!("{RULES}/vm")).await.unwrap();
     assert_eq!(found["status"]["summary"], "vpcs");

@@ -20,6 +20,8 @@ pub enum KindState {
     Facts(Arc<KindFacts>),
     /// There is no such kind in this version.
     NotServed,
+    /// No kind of this group is served, nor of a group that is written nearly so.
+    NotInstalled,
     /// The kind could not be read, for this reason.
     Unknown(String),
 }
@@ -69,7 +71,7 @@ impl KindState {
     pub fn facts(&self) -> Option<&KindFacts> {
         match self {
             Self::Facts(facts) => Some(facts),
-            Self::NotServed | Self::Unknown(_) => None,
+            Self::NotServed | Self::NotInstalled | Self::Unknown(_) => None,
         }
     }
 }

@@ -196,6 +196,11 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
         1 => lines.push("no controller has checked 1 rule yet: run it again in a few seconds".to_owned()),
         many => lines.push(format!("no controller has checked {many} rules yet: run it again in a few seconds")),
     }
+    match report.rules.iter().filter(|rule| rule.sleeps()).count() {
+        0 => {}
+        1 => lines.push("1 rule sleeps until its kinds are installed".to_owned()),
+        many => lines.push(format!("{many} rules sleep until their kinds are installed")),
+    }
     lines.extend(report.problems.iter().cloned());
     if report.refusals.as_ref().is_some_and(Vec::is_empty) {
         lines.push(format!("no refusal in the last {} lines of the readable logs", refusals::MAX_LINES));

@@ -9,7 +9,7 @@ use depguard_core::applicability::RuleGrant;
 use depguard_core::schema::KindState;
 
 use crate::rules::interlocked::{InterlockView, ReferenceGraph};
-use crate::rules::named_kinds::kind_keys;
+use crate::rules::named_kinds::{DORMANT, kind_keys};
 use crate::rules::plan::{PlanInput, RulePlan};
 use crate::rules::status::RoundOutcomes;
 
@@ -35,6 +35,7 @@ pub(super) fn inputs(input: &PlanInput<'_>, rule: &RulePlan, found: &RoundOutcom
         match found.kinds.get(&key) {
             Some(KindState::Facts(facts)) => Arc::as_ptr(facts).addr().hash(hash),
             Some(KindState::Unknown(why)) => why.hash(hash),
+            Some(KindState::NotInstalled) => DORMANT.hash(hash),
             Some(KindState::NotServed) | None => found.kinds.contains_key(&key).hash(hash),
         }
         key.hash(hash);

@@ -71,7 +71,7 @@ pub(super) const ROWS: [(&str, &[Panel]); 6] = [
                 "Rules that don't protect",
                 Alarm,
                 "none",
-                &[(r#"sum(depguard_controller_rules{condition="Enforced",status!="True"})"#, "")],
+                &[(r#"sum(depguard_controller_rules{condition="Enforced",status!="True",reason!="Dormant"})"#, "")],
                 "The condition Enforced is not True.",
             ),
             panel(

@@ -85,14 +85,14 @@ impl<'k> KindChecker<'k> {
         if let Err(problem) = schema::kind(Some(&known.seen), &named.gvr, kind, field) {
             let (code, at) = match problem.what {
                 Mismatch::Unknown => (Code::KindUnchecked, field.to_owned()),
-                Mismatch::NotServed => (Code::KindNotServed, format!("{field}.resource")),
+                Mismatch::NotServed | Mismatch::NotInstalled => (Code::KindNotServed, format!("{field}.resource")),
                 Mismatch::Version => (Code::VersionNotServed, format!("{field}.version")),
                 Mismatch::Kind => (Code::WrongKindName, format!("{field}.kind")),
             };
             let nearest = || self.kinds.nearest(&named.gvr.group_resource());
             let todo = match problem.what {
                 Mismatch::Unknown => "; give its definition with --schemas".to_owned(),
-                Mismatch::NotServed => {
+                Mismatch::NotServed | Mismatch::NotInstalled => {
                     nearest().map(|nearest| format!("; write `{nearest}` if you mean that")).unwrap_or_default()
                 }
                 Mismatch::Version | Mismatch::Kind => String::new(),

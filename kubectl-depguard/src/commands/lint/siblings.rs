@@ -78,7 +78,7 @@ fn names_in_schema(named: &KindReference, kinds: &mut Kinds) -> Vec<FieldPath> {
         Ok(KindState::Facts(facts)) => {
             facts.schema.as_ref().map(|schema| schema.paths(ExpectedType::Names)).unwrap_or_default()
         }
-        Ok(KindState::NotServed | KindState::Unknown(_)) | Err(_) => Vec::new(),
+        Ok(KindState::NotServed | KindState::NotInstalled | KindState::Unknown(_)) | Err(_) => Vec::new(),
     }
 }
 

@@ -26,6 +26,8 @@ const CONDITIONS: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", "Enforc
 const INTERLOCKED: &str = "Interlocked";
 /// Reason while all parts of the interlock are in order, but have not been for long enough.
 const WAITING: &str = "Waiting";
+/// Reason of a rule about kinds that are not installed.
+const DORMANT: &str = "Dormant";
 /// Reasons for which a rule's references can't be interlocked, whatever the installation does: the rule's author knows.
 const NEVER: [&str; 7] =
     ["FailurePolicyIgnore", "DeletionAllowed", "NoSingleTarget", "Cycle", "Pods", "OwnedDependents", "Status"];
@@ -158,7 +160,9 @@ pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
 /// Returns the tone of a condition's status, which its reason may follow.
 fn tone_of_status(status: &str) -> Option<Tone> {
     match status.split([' ', ':']).next() {
-        Some("False") if status.ends_with(&format!("({WAITING})")) => Some(Tone::Warning),
+        Some("False") if [WAITING, DORMANT].iter().any(|reason| status.ends_with(&format!("({reason})"))) => {
+            Some(Tone::Warning)
+        }
         Some("False") => Some(Tone::Bad),
         Some("Unknown") => Some(Tone::Warning),
         _ => None,
@@ -397,15 +401,24 @@ impl RuleStatus {
     }
 
     /// Returns true if every condition exists, is true, and is about the current version of the rule. `TargetsExist`
-    /// doesn't count, and `Interlocked` may be missing, waiting, or out of the rule's reach.
+    /// doesn't count, and `Interlocked` may be missing, waiting, or out of the rule's reach. A rule that sleeps is well.
     pub(super) fn is_well(&self) -> bool {
-        let is_true = |it: &Condition| it.status == "True" && !it.outdated;
         let is_excused = |it: &Condition| {
             it.status == "False" && (it.reason == WAITING || NEVER.contains(&&*it.reason)) && !it.outdated
         };
+        if self.sleeps() {
+            return true;
+        }
         self.enforced
-            && CONDITIONS.into_iter().all(|name| self.condition(name).is_some_and(is_true))
-            && self.condition(INTERLOCKED).is_none_or(|it| is_true(it) || is_excused(it))
+            && CONDITIONS.into_iter().all(|name| self.condition(name).is_some_and(Condition::is_true))
+            && self.condition(INTERLOCKED).is_none_or(|it| it.is_true() || is_excused(it))
+    }
+
+    /// Returns true if the rule is in order and only waits for its kinds to be installed.
+    pub(super) fn sleeps(&self) -> bool {
+        let is_dormant = |it: &Condition| it.status == "False" && it.reason == DORMANT && !it.outdated;
+        ["Accepted", "Programmed"].into_iter().all(|name| self.condition(name).is_some_and(Condition::is_true))
+            && ["ResolvedRefs", "Enforced"].into_iter().all(|name| self.condition(name).is_some_and(is_dormant))
     }
 
     fn condition(&self, type_: &str) -> Option<&Condition> {
@@ -425,6 +438,10 @@ impl Condition {
             last_transition_time: field("/lastTransitionTime"),
             outdated: observed.is_some() && observed != generation,
         }
+    }
+
+    fn is_true(&self) -> bool {
+        self.status == "True" && !self.outdated
     }
 
     fn short(&self) -> String {

@@ -144,6 +144,36 @@ fn a_kind_that_is_not_served_so_is_named() {
 }
 
 #[test]
+fn a_rule_about_kinds_that_are_not_installed_sleeps() {
+    let reasons = |seen: &[(&'static str, KindState)]| {
+        let targets = [(NETWORK, "vpcs.network.example.com"), (NETWORK, "lans.network.example.com")];
+        let mut rule = local(rule("ignored", "a", &targets));
+        rule["spec"]["dependencies"][0]["kind"] = json!("VPC");
+        let control_plane = ControlPlane::Kubernetes;
+        let setting = Setting { control_plane, seen: seen.to_vec(), ..Setting::from_rule(rule) };
+        ["ResolvedRefs", "Enforced"].map(|type_| {
+            let said = setting.condition(type_);
+            said.split_once(':').map(|(reason, _)| reason.to_owned()).unwrap()
+        })
+    };
+    let (absent, missing) = (KindState::NotInstalled, KindState::NotServed);
+    let other = facts("vpcs", |facts| facts.kind = "VirtualPrivateCloud".to_owned());
+    let (dormant, wrong) = (["False Dormant"; 2], ["False KindNotFound"; 2]);
+    assert_eq!(reasons(&[]), ["True ResolvedRefs", "True Enforced"]);
+    assert_eq!(reasons(&[("virtualmachines", absent.clone())]), dormant);
+    assert_eq!(reasons(&[("virtualmachines", absent.clone()), ("vpcs", absent.clone())]), dormant);
+    assert_eq!(reasons(&[("vpcs", absent.clone()), ("lans", absent.clone())]), dormant);
+    // What is left of it would have to protect something.
+    assert_eq!(reasons(&[("vpcs", absent.clone())]), wrong);
+    // A mistake beside it is one.
+    assert_eq!(reasons(&[("virtualmachines", absent.clone()), ("lans", missing.clone())]), wrong);
+    assert_eq!(reasons(&[("virtualmachines", absent.clone()), ("vpcs", other)]), wrong);
+    assert_eq!(reasons(&[("virtualmachines", missing), ("vpcs", absent.clone()), ("lans", absent.clone())]), wrong);
+    let unknown = KindState::Unknown("500".to_owned());
+    assert_eq!(reasons(&[("virtualmachines", absent), ("vpcs", unknown)])[1], "False KindNotFound");
+}
+
+#[test]
 fn what_lookups_cost_is_told() {
     let target = |edit: fn(&mut Value), of: &'static str, kind: fn(&mut KindFacts)| {
         let mut rule = vm_to_vpc();

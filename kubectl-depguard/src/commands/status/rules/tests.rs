@@ -99,6 +99,36 @@ fn a_rule_that_is_not_interlocked_is_not_well_unless_it_only_waits() {
 }
 
 #[test]
+fn a_rule_that_sleeps_is_well_unless_something_else_is_wrong() {
+    let sleeping = |edit: fn(&mut Value)| {
+        let condition = |name: &str, status: &str, reason: &str| json!({"type": name, "status": status, "reason": reason, "observedGeneration": 1});
+        let mut conditions = json!([
+            condition("Accepted", "True", "Accepted"),
+            condition("ResolvedRefs", "False", "Dormant"),
+            condition("Programmed", "True", "Programmed"),
+            condition("Enforced", "False", "Dormant"),
+            condition("Interlocked", "False", "NotEnforced"),
+        ]);
+        edit(&mut conditions);
+        let rule = json!({"metadata": {"name": "vm", "generation": 1}, "status": {"conditions": conditions}});
+        let rule = RuleStatus::from_rule(&rule);
+        (rule.is_well(), rule.sleeps(), rule.enforced)
+    };
+    assert_eq!(sleeping(|_| ()), (true, true, false));
+    let edits: [fn(&mut Value); 5] = [
+        |conditions| conditions[0]["status"] = json!("False"),
+        |conditions| conditions[1]["reason"] = json!("KindNotFound"),
+        |conditions| conditions[2]["status"] = json!("Unknown"),
+        |conditions| conditions[3]["reason"] = json!("NotEnforceable"),
+        |conditions| conditions[3]["observedGeneration"] = json!(0),
+    ];
+    for edit in edits {
+        assert_eq!(sleeping(edit), (false, false, false));
+    }
+    assert_eq!(tone_of_status("False (Dormant)"), Some(Tone::Warning));
+}
+
+#[test]
 fn a_rule_whose_references_no_configuration_covers_is_not_enforced() {
     let rule = |on_missing: Value| {
         json!({
