@@ -254,12 +254,32 @@ pub(crate) async fn status(world: Arc<World>) -> Outcome {
     }
     let operator = User::at(&world, &world.own_path(), "depguard-system")?;
     operator.run(&["status"]).await.is(ExitStatus::Well, &["machines"])?;
+    if !world.is_kcp() {
+        sleeping(&world, &cast, &operator).await?;
+    }
     depguard.kill_webhook();
     depguard.stop_controller().await;
     depguard.look_again_after(Duration::from_secs(1));
     depguard.start_controller().await?;
     world.condition(&cast.compute, "machines", "Enforced", "False").await?;
     operator.run(&["status"]).await.is(ExitStatus::Finding, &["machines"])
+}
+
+/// Checks what is said of a rule about a group that nobody serves, and of one whose group is misspelt.
+async fn sleeping(world: &World, cast: &Cast, operator: &User) -> Outcome {
+    let mut rule = machines(cast);
+    rule["metadata"]["name"] = "asleep".into();
+    rule["spec"]["dependent"]["group"] = format!("absent.{}", cast.vm.group).into();
+    world.add_rule(&cast.compute, &rule).await?;
+    world.reason(&cast.compute, "asleep", "Enforced", "Dormant").await?;
+    let said = operator.run(&["status"]).await;
+    said.is(ExitStatus::Well, &["False (Dormant)"])?;
+    ensure(said.err.contains("1 rule sleeps until its kinds are installed"), || said.err.clone())?;
+    let misspelt = json!({"spec": {"dependent": {"group": format!("{}x", cast.vm.group)}}});
+    world.change_rule(&cast.compute, "asleep", &misspelt).await?;
+    world.reason(&cast.compute, "asleep", "Enforced", "KindNotFound").await?;
+    operator.run(&["status"]).await.is(ExitStatus::Finding, &["False (KindNotFound)"])?;
+    world.remove_rule(&cast.compute, "asleep").await
 }
 
 pub(crate) async fn graph(world: Arc<World>) -> Outcome {
