@@ -58,6 +58,7 @@ mod testing;
 
 pub use config::Config;
 pub use controller::Controller;
+pub use model::configuration_drift::drift;
 pub use model::vital_kind::{VitalKind, VitalKindError};
 pub use model::webhook_target::{WebhookTarget, WebhookTargetError};
 pub use runtime::ca_bundle::CaBundleError;

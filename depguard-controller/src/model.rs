@@ -1,6 +1,7 @@
 pub(crate) mod api_bindings;
 pub(crate) mod api_exports;
 pub(crate) mod condition;
+pub(crate) mod configuration_drift;
 pub(crate) mod configuration_key;
 pub(crate) mod input_fields;
 pub(crate) mod install_outcome;

@@ -46,6 +46,8 @@ impl Running {
         let export_name = ExportName::parse("dependencies.opendefense.cloud")?;
         let controller = Controller::start(
             depguard_controller::Config::new(control_plane, export_name, WebhookTarget::Url(url))
+                // The Lease shows that the controller runs. In kcp it would be in the cluster of the pods.
+                .leader_elect(control_plane == ControlPlane::Kubernetes)
                 .kubeconfig(Some(kubeconfig.to_owned()))
                 .probe_addr(None)
                 .metrics_addr(None)

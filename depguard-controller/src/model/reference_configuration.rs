@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::api::{FailurePolicy, OnMissing};
-use depguard_core::model::{GroupResource, Version};
+use depguard_core::model::{GroupResource, Resource, Version};
 use depguard_core::protocol::Subresource;
 use depguard_core::rule::PartialRule;
-use depguard_core::{FieldPath, Rule};
+use depguard_core::{FieldPath, Group, Rule};
 use serde_json::{Value, json};
 
 use crate::model::input_fields::InputFields;
@@ -151,6 +151,49 @@ pub(crate) fn desired(kinds: &ReferringKinds, clients: &ClientConfigs) -> Value 
     webhook_configuration::of_webhooks(REFERENCES_CONFIGURATION, &webhooks.collect::<Vec<_>>())
 }
 
+/// Returns a webhook of an installed configuration with the values that [`desired`] gives it for the same rules, as far as
+/// the webhook itself tells: the address, the kinds and the fields that the rules read stay.
+pub(crate) fn restored(webhook: &Value, own_namespace: Option<&str>) -> Option<Value> {
+    let list = |of: &Value, field: &str| of.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    let name = webhook.get("name")?.as_str()?;
+    let (is_of_bindings, is_tolerated) =
+        (name.contains("bindings.") || name.contains("annotations."), name.starts_with("bindings."));
+    let policy = if is_tolerated || name.ends_with(IGNORING_WEBHOOK) { "Ignore" } else { "Fail" };
+    let mut kinds = BTreeSet::new();
+    let rules = list(webhook, "rules").into_iter().map(|mut rule| {
+        let resource = rule.pointer("/resources/0").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let operations: &[&str] = match (is_of_bindings, resource.contains('/')) {
+            (true, _) => &["CREATE"],
+            (false, true) => &["UPDATE"],
+            (false, false) => &["CREATE", "UPDATE"],
+        };
+        let group = rule.pointer("/apiGroups/0").and_then(Value::as_str).and_then(|group| Group::parse(group).ok());
+        kinds.extend(
+            group.zip(Resource::parse(&resource).ok()).map(|(group, resource)| GroupResource { group, resource }),
+        );
+        if let Some(fields) = rule.as_object_mut() {
+            fields.insert("operations".to_owned(), json!(operations));
+            fields.insert("scope".to_owned(), json!("*"));
+        }
+        rule
+    });
+    let restored =
+        webhook_configuration::webhook(name, policy, &rules.collect::<Vec<_>>(), webhook.get("clientConfig")?);
+    let exempted = kinds.iter().filter(|_| !is_of_bindings);
+    let restored = exempting(restored, exempted, own_namespace, "object");
+    let is_ours = |condition: &Value| {
+        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+        match text("name") {
+            "binding" => text("expression").starts_with("object["),
+            "not-being-deleted" => text("expression") == not_being_deleted(),
+            _ => text("expression").starts_with("request.resource.group != '"),
+        }
+    };
+    let exemptions = list(&restored, "matchConditions");
+    let others = list(webhook, "matchConditions").into_iter().filter(|it| is_ours(it) && !exemptions.contains(it));
+    Some(with(restored, others))
+}
+
 /// Returns the rules of a webhook about a kind: creations and updates, also those of subresources that can change an
 /// input, except the bindings of Pods.
 fn entries(kind: &GroupResource, version: Option<&Version>, fields: &ReviewedFields) -> Vec<Value> {
@@ -193,11 +236,14 @@ fn is_pods(kind: &GroupResource) -> bool {
 /// which is true for creations and for updates that change an input. Where an expression would be too long, or there are
 /// too many, API servers ask about each update.
 fn with_conditions(webhook: Value, kinds: &BTreeMap<GroupResource, ReviewedFields>) -> Value {
-    let deleted = r#"object[?"metadata"][?"deletionTimestamp"].orValue(null) == null"#;
-    let deleted =
-        json!({"name": "not-being-deleted", "expression": format!("request.operation != 'UPDATE' || {deleted}")});
+    let deleted = json!({"name": "not-being-deleted", "expression": not_being_deleted()});
     let conditions = kinds.iter().filter_map(|(kind, fields)| condition(kind, fields.inputs.as_ref()?));
     with(webhook, [deleted].into_iter().chain(conditions.take(MAX_CONDITIONS)))
+}
+
+fn not_being_deleted() -> String {
+    let deleted = r#"object[?"metadata"][?"deletionTimestamp"].orValue(null) == null"#;
+    format!("request.operation != 'UPDATE' || {deleted}")
 }
 
 /// Returns the webhook with further match conditions.

@@ -332,7 +332,7 @@ fn has_label(existing: &Value) -> bool {
 }
 
 /// Returns the webhooks with the API server's defaults filled in, so that webhooks that do the same are equal.
-fn webhooks(configuration: &Value) -> Vec<Value> {
+pub(crate) fn webhooks(configuration: &Value) -> Vec<Value> {
     let webhooks = configuration.get("webhooks").and_then(Value::as_array);
     webhooks.into_iter().flatten().cloned().map(with_defaults).collect()
 }

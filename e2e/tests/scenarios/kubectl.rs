@@ -253,7 +253,10 @@ pub(crate) async fn status(world: Arc<World>) -> Outcome {
         world.condition(&cast.compute, "machines", condition, "True").await?;
     }
     let operator = User::at(&world, &world.own_path(), "depguard-system")?;
-    operator.run(&["status"]).await.is(ExitStatus::Well, &["machines"])?;
+    // All is well but that nothing shows whether the controller runs: it needs no Lease, and has no pod.
+    let unseen = operator.run(&["status"]).await;
+    unseen.is(ExitStatus::Failure, &["machines"])?;
+    ensure(unseen.err.contains("nothing shows that the controller"), || unseen.err.clone())?;
     if !world.is_kcp() {
         sleeping(&world, &cast, &operator).await?;
     }
@@ -273,7 +276,9 @@ async fn sleeping(world: &World, cast: &Cast, operator: &User) -> Outcome {
     world.add_rule(&cast.compute, &rule).await?;
     world.reason(&cast.compute, "asleep", "Enforced", "Dormant").await?;
     let said = operator.run(&["status"]).await;
-    said.is(ExitStatus::Well, &["False (Dormant)"])?;
+    // No problem, as without it.
+    said.is(ExitStatus::Failure, &["False (Dormant)"])?;
+    ensure(said.err.contains("found no problem, but nothing shows that the controller"), || said.err.clone())?;
     ensure(said.err.contains("1 rule sleeps until its kinds are installed"), || said.err.clone())?;
     let misspelt = json!({"spec": {"dependent": {"group": format!("{}x", cast.vm.group)}}});
     world.change_rule(&cast.compute, "asleep", &misspelt).await?;

@@ -5,6 +5,7 @@ pub(super) mod parts;
 mod refusals;
 pub(super) mod rules;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use depguard_core::ControlPlane;
@@ -19,7 +20,7 @@ use self::rules::RuleStatus;
 use crate::cluster::api_server::ApiServer;
 use crate::commands::install::{connect, own_namespace};
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{Format, OutputArgs};
+use crate::io::output::{Format, OutputArgs, some_of};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::terminal::Terminal;
 use crate::options::Global;
@@ -27,9 +28,13 @@ use crate::options::Global;
 /// Show rules, processes, certificates and recent refusals
 ///
 /// Exit code: 1 if a condition of a rule is not true (other than TargetsExist, and Interlocked while it waits or where a rule can't have it), nothing
-/// is installed, no process is ready, the controller has stopped, or a certificate has expired; 2 if everything else is well, but the processes, the controller's Lease or
-/// the webhook configurations could not be read, or if nothing was found and something could not be read. In kcp, only
-/// the configurations of depguard's own workspace count for exit code 2: a tenant sees no others. A rule is no longer
+/// is installed, no process is ready, the controller has stopped, a webhook configuration is not as the controller writes
+/// it, or a certificate has expired; 2 if everything else is well, but the processes, the controller's Lease or
+/// the webhook configurations could not be read, if nothing shows that the controller and the webhook run, or if nothing
+/// was found and something could not be read. A Lease that is renewed or a pod that is ready shows that the controller
+/// runs; a pod that is ready, an answer at the webhook's address, or a rule that a running controller calls enforced shows
+/// that the webhook does. In kcp, only the configurations of depguard's own workspace count for exit code 2: a tenant sees
+/// no others. A rule is no longer
 /// enforced if no webhook configuration covers deletions of its targets. If something could not be read, the command
 /// names the right that it needs.
 ///
@@ -63,6 +68,10 @@ pub(crate) struct Report {
     rules: Vec<RuleStatus>,
     processes: Vec<Process>,
     certificates: Vec<Certificate>,
+    /// Processes that were seen to run.
+    running: Running,
+    /// Kinds whose deletions the webhook configurations here have reviewed.
+    reviewed: BTreeSet<String>,
     /// Number of ObjectLocks and ClusterObjectLocks.
     locks: usize,
     /// Problems beside the rules' conditions.
@@ -70,6 +79,13 @@ pub(crate) struct Report {
     /// `None` if the refusals could not be read.
     refusals: Option<Vec<Refusal>>,
     unread: Vec<StatusReadFailure>,
+}
+
+/// Processes that something shows to run.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct Running {
+    controller: bool,
+    webhook: bool,
 }
 
 /// Something that could not be read, and the reason.
@@ -88,6 +104,8 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     let mut found = rules::read(&live, &mut report.unread).await?;
     found.correct_by_configurations(live.control_plane());
     report.installed = !found.configurations.is_empty() || found.is_elsewhere;
+    report.problems.extend(found.drifts());
+    report.reviewed = found.reviewed_kinds();
     report.rules = std::mem::take(&mut found.rules);
     report.locks = rules::locks(&live, &mut report.unread).await;
     let cluster = pods_cluster(&live, args.pods_kubeconfig.as_deref(), global).await?;
@@ -138,11 +156,26 @@ impl Report {
             return Ok(Outcome::Finding);
         }
         match (self.installed, is_untold) {
-            (true, false) => Ok(Outcome::Well),
+            (true, false) => self.running.outcome(),
             (false, false) => Ok(Outcome::Finding),
             (_, true) => Err(Failure::new("incomplete: found no problem, but some parts could not be read")
                 .hint("get the rights that are named above")),
         }
+    }
+}
+
+impl Running {
+    fn outcome(&self) -> Result<Outcome, Failure> {
+        let unseen = match (self.controller, self.webhook) {
+            (true, true) => return Ok(Outcome::Well),
+            (false, true) => "the controller runs",
+            (true, false) => "the webhook runs",
+            (false, false) => "the controller and the webhook run",
+        };
+        Err(Failure::new(format!("found no problem, but nothing shows that {unseen}")).hint(
+            "name the namespace of their pods with -n, in kcp their cluster with --pods-kubeconfig; controllers renew a \
+             Lease with --leader-elect",
+        ))
     }
 }
 
@@ -183,7 +216,13 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
              `kubectl depguard install` or the Helm chart"
                 .to_owned(),
         ),
-        (true, true) => lines.push("there are no rules, so depguard refuses no deletion for a reference".to_owned()),
+        (true, true) if report.reviewed.is_empty() => {
+            lines.push("there are no rules, so depguard refuses no deletion for a reference".to_owned());
+        }
+        (true, true) => lines.push(format!(
+            "there are no rules here, but a webhook configuration has deletions reviewed by rules of elsewhere: of {}",
+            some_of(report.reviewed.iter().cloned(), ", ")
+        )),
         (true, false) => {}
     }
     match report.locks {

@@ -201,6 +201,9 @@ impl ProcessVersion {
         if desired == 0 || !is_rolled_out {
             return Self::unknown(format!("not all pods of deployment {name} are of its present version"));
         }
+        if number("/status/readyReplicas").unwrap_or_default() == 0 {
+            return Self::unknown(format!("no pod of deployment {name} is ready, so its version does not run"));
+        }
         let label = text(deployment, "/metadata/labels/app.kubernetes.io~1version");
         let image = text(deployment, "/spec/template/spec/containers/0/image");
         let Some(tag) = tag_of(image) else {
@@ -263,9 +266,12 @@ mod tests {
             json!({
                 "metadata": {"generation": 2, "labels": {"app.kubernetes.io/version": label}},
                 "spec": {"replicas": 2, "template": {"spec": {"containers": [{"image": image}]}}},
-                "status": {"observedGeneration": 2, "replicas": 2, "updatedReplicas": updated},
+                "status": {"observedGeneration": 2, "replicas": 2, "updatedReplicas": updated, "readyReplicas": 1},
             })
         };
+        let mut never_ran = deployment("0.1.0", "depguard:0.1.0", 2);
+        never_ran["status"]["readyReplicas"] = json!(null);
+        assert_eq!(ProcessVersion::from_deployment(&never_ran, "d").known(), None);
         for (label, image, updated, version) in [
             ("0.1.0", "host:5000/depguard:0.1.0", 2, Some("0.1.0")),
             ("0.1.0", "host/depguard:v0.1.0@sha256:00", 2, Some("0.1.0")),

@@ -16,9 +16,10 @@ use crate::io::table::Table;
 
 /// Default name of the Lease for the controllers' election.
 pub(in crate::commands) const LEASE: &str = "depguard-controller";
-const PROCESSES: [&str; 2] = ["depguard-controller", "depguard-webhook"];
+const CONTROLLER: &str = "depguard-controller";
+const PROCESSES: [&str; 2] = [CONTROLLER, "depguard-webhook"];
 /// Webhook for the canary; its configuration names depguard's own namespace.
-const CANARY: &str = "canary.dependency-controller.dependencies.opendefense.cloud";
+pub(super) const CANARY: &str = "canary.dependency-controller.dependencies.opendefense.cloud";
 
 /// State of a Deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -82,6 +83,8 @@ pub(super) async fn processes(
         report.installed = true;
         let number = |pointer: &str| found.pointer(pointer).and_then(Value::as_u64);
         let ready = number("/status/readyReplicas").unwrap_or_default();
+        let running = &mut report.running;
+        *(if name == CONTROLLER { &mut running.controller } else { &mut running.webhook }) |= ready > 0;
         if ready == 0 {
             report.problems.push(format!("no pod of {name} is ready: see `kubectl -n {namespace} get pods`"));
         }
@@ -103,7 +106,14 @@ pub(super) async fn processes(
 pub(super) async fn lease(cluster: &Endpoint, namespace: &str, report: &mut Report) {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
     match cluster.get_json(&path).await {
-        Ok(lease) => report.problems.extend(stopped(&lease, Timestamp::now())),
+        Ok(lease) => match stopped(&lease, Timestamp::now()) {
+            Some(stopped) => report.problems.push(stopped),
+            None => {
+                report.running.controller = true;
+                // A controller that runs has asked the webhook within the last minute.
+                report.running.webhook |= report.rules.iter().any(|rule| rule.enforced);
+            }
+        },
         Err(why) if why.is_not_found() => {}
         Err(why) => {
             let right = format!("get leases.coordination.k8s.io in namespace {namespace}");
@@ -149,7 +159,10 @@ pub(super) async fn handshakes(configurations: &[Value], report: &mut Report) {
     let hosts: BTreeSet<_> = urls.filter_map(handshake::authority).collect();
     for host in hosts {
         match handshake::ends(&host).await {
-            Ok(ends) => report.certify(Certificate::new(host, ends)),
+            Ok(ends) => {
+                report.running.webhook = true;
+                report.certify(Certificate::new(host, ends));
+            }
             Err(why) => {
                 let what = format!("the certificate shown at {host}");
                 report.unread.push(super::StatusReadFailure { what, why, is_vital: false });

@@ -1,6 +1,6 @@
 //! Rules, and the webhook configurations that are installed for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::locks::LockKind;
 use depguard_core::{ControlPlane, api};
@@ -10,13 +10,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{StatusReadFailure, unread};
+use super::{StatusReadFailure, parts, unread};
 use crate::cluster::api_server::{ApiServer, next_step};
 use crate::cluster::kinds::resource_name;
 use crate::cluster::resource_path::text;
 use crate::cluster::rules::CheckedRules;
 use crate::io::age::since;
 use crate::io::exit::Failure;
+use crate::io::output::some_of;
 use crate::io::table::Table;
 use crate::io::terminal::Tone;
 
@@ -85,6 +86,8 @@ pub(super) struct RuleStatus {
 struct ReviewedKind {
     /// Operation, as a webhook configuration names it.
     operation: &'static str,
+    /// Failure policy of the rule, which its webhook has, too.
+    failure_policy: String,
     group: String,
     resource: String,
 }
@@ -150,7 +153,7 @@ pub(super) fn table(rules: &[RuleStatus], now: Timestamp) -> Table {
             None => "Unknown".to_owned(),
         });
         let of_some = of_some.iter().map(|(name, _)| rule.condition(name).map_or(String::new(), Condition::short));
-        let age = since(rule.condition("Enforced").map_or(&rule.created, |it| &it.last_transition_time), now);
+        let age = since(&rule.created, now);
         let workspace = of_many.then(|| rule.workspace.clone().unwrap_or_default());
         table.push(workspace.into_iter().chain([rule.name.clone()]).chain(cells).chain(of_some).chain([age]));
     }
@@ -311,6 +314,34 @@ async fn configurations(
 }
 
 impl RuleInventory {
+    /// Returns what somebody has changed in the webhook configurations for rules. A controller that runs restores it.
+    pub(super) fn drifts(&self) -> Vec<String> {
+        let own_namespace = parts::namespace(&self.configurations);
+        let drifts = self.configurations.iter().filter_map(|configuration| {
+            let fields = depguard_controller::drift(configuration, own_namespace.as_deref());
+            let name = text(configuration, "/metadata/name");
+            (!fields.is_empty()).then(|| {
+                format!(
+                    "the webhook configuration {name} is not as a controller of this version writes it, so API servers may \
+                     not ask about each request: {}; a controller that runs restores it",
+                    some_of(fields, ", ")
+                )
+            })
+        });
+        drifts.collect()
+    }
+
+    /// Returns the kinds whose deletions the webhook configurations have reviewed.
+    pub(super) fn reviewed_kinds(&self) -> BTreeSet<String> {
+        let configurations =
+            self.configurations.iter().filter(|object| OF_RULES.first() == Some(&text(object, "/metadata/name")));
+        let webhooks = configurations.filter_map(|object| object.get("webhooks")?.as_array()).flatten();
+        let webhooks = webhooks.filter(|webhook| text(webhook, "/name") != parts::CANARY);
+        let rules = webhooks.filter_map(|webhook| webhook.get("rules")?.as_array()).flatten();
+        let first = |rule: &Value, field: &str| text(rule, &format!("/{field}/0")).to_owned();
+        rules.map(|rule| resource_name(&first(rule, "resources"), &first(rule, "apiGroups"))).collect()
+    }
+
     /// Sets `Enforced` and `Interlocked` to false for each rule with a target, or with dependents to check, that no
     /// configuration covers: a controller that is gone doesn't correct its conditions.
     pub(super) fn correct_by_configurations(&mut self, control_plane: ControlPlane) {
@@ -320,15 +351,20 @@ impl RuleInventory {
         let configurations =
             self.configurations.iter().filter(|object| OF_RULES.contains(&text(object, "/metadata/name")));
         let webhooks = configurations.filter_map(|object| object.get("webhooks")?.as_array()).flatten();
-        let reviewed: Vec<_> = webhooks.filter_map(|webhook| webhook.get("rules")?.as_array()).flatten().collect();
+        let reviewed = webhooks.flat_map(|webhook| {
+            let rules = webhook.get("rules").and_then(Value::as_array).into_iter().flatten();
+            rules.map(move |rule| (policy(webhook), rule))
+        });
+        let reviewed: Vec<_> = reviewed.collect();
         for rule in self.rules.iter_mut().filter(|rule| rule.enforced) {
-            let is_reviewed = |ReviewedKind { operation, group, resource }: &&ReviewedKind| {
+            let is_reviewed = |ReviewedKind { operation, failure_policy, group, resource }: &&ReviewedKind| {
                 let names = |rule: &Value, field: &str, name: &str| {
                     let names = rule.get(field).and_then(Value::as_array).into_iter().flatten();
                     names.filter_map(Value::as_str).any(|named| named == "*" || named == name)
                 };
-                reviewed.iter().any(|rule| {
-                    names(rule, "operations", operation)
+                reviewed.iter().any(|(policy, rule)| {
+                    policy == failure_policy
+                        && names(rule, "operations", operation)
                         && names(rule, "apiGroups", group)
                         && names(rule, "resources", resource)
                 })
@@ -347,6 +383,14 @@ impl RuleInventory {
                 );
             }
         }
+    }
+}
+
+/// Returns the failure policy of a rule's spec or of a webhook.
+fn policy(of: &Value) -> &str {
+    match text(of, "/failurePolicy") {
+        "" => "Fail",
+        policy => policy,
     }
 }
 
@@ -385,6 +429,7 @@ impl RuleStatus {
         let dependent = rule.pointer("/spec/dependent").filter(|_| dependencies.clone().any(looks));
         let kind = |operation, kind: &Value| ReviewedKind {
             operation,
+            failure_policy: policy(rule.get("spec").unwrap_or(&Value::Null)).to_owned(),
             group: text(kind, "/group").to_owned(),
             resource: text(kind, "/resource").to_owned(),
         };

@@ -104,10 +104,7 @@ async fn nothing_is_removed_unasked_or_by_a_dry_run() {
     let bed = Bed::kubernetes().await;
     bed.depguard(&INSTALL).await.well();
     let at = bed.endpoint();
-    let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "dependency-controller"}, "webhooks": [],
-    });
+    let configuration = configuration("secrets");
     at.post_json(CONFIGURATION.rsplit_once('/').unwrap().0, &configuration).await.unwrap();
     let unasked = bed.depguard(&["uninstall", "--crd"]).await;
     assert_eq!((unasked.status, unasked.out.as_str()), (ExitStatus::Failure, ""), "{}", unasked.err);
@@ -221,18 +218,12 @@ async fn a_status_tells_what_there_is_and_what_is_not() {
     assert_eq!(gone.status, ExitStatus::Finding, "{}", gone.out);
     assert!(gone.out.contains("maps   True       True       True         False (NotInstalled)"), "{}", gone.out);
     let configurations = CONFIGURATION.rsplit_once('/').unwrap().0;
-    let mut configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "dependency-controller"},
-        "webhooks": [{"name": "dependency-controller.dependencies.opendefense.cloud", "sideEffects": "None",
-            "admissionReviewVersions": ["v1"], "clientConfig": {"service": {"namespace": "a", "name": "b"}},
-            "rules": [{"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}]}],
-    });
+    let mut configuration = configuration("secrets");
     at.post_json(configurations, &configuration).await.unwrap();
     let other = bed.depguard(&["status", "-owide"]).await;
     assert!(other.out.contains("covers deletions of configmaps"), "{}", other.out);
     configuration = at.get_json(CONFIGURATION).await.unwrap();
-    configuration["webhooks"][0]["rules"][0]["resources"] = json!(["configmaps"]);
+    configuration["webhooks"] = self::configuration("configmaps")["webhooks"].clone();
     at.put_json(CONFIGURATION, &configuration).await.unwrap();
     let out = bed.depguard(&["status"]).await.well();
     assert!(out.starts_with("RULE   ACCEPTED   RESOLVED   PROGRAMMED   ENFORCED   AGE\nmaps   True       True       True         True       "), "{out}");
@@ -256,6 +247,112 @@ async fn a_status_tells_what_there_is_and_what_is_not() {
 }
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/depguard-system/leases";
+
+/// Returns the configuration that the controller writes to protect a core kind.
+fn configuration(resource: &str) -> Value {
+    let name = "dependency-controller.dependencies.opendefense.cloud";
+    let own = |operator: &str| json!([{"key": "kubernetes.io/metadata.name", "operator": operator, "values": ["depguard-system"]}]);
+    let webhook = |name: &str, resource: &str, scope: &str, fields: Value| {
+        let mut webhook = json!({
+            "name": name, "sideEffects": "NoneOnDryRun", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"namespace": "depguard-system", "name": "depguard-webhook", "path": "/validate"}},
+            "rules": [{"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["*"], "resources": [resource], "scope": scope}],
+        });
+        webhook.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        webhook
+    };
+    let mut refuses = webhook(name, resource, "*", json!({"namespaceSelector": {"matchExpressions": own("NotIn")}}));
+    if resource == "secrets" {
+        refuses["matchConditions"] = json!([{"name": "not-a-helm-release", "expression": "request.resource.group != '' || \
+             request.resource.resource != 'secrets' || !has(oldObject.type) || oldObject.type != 'helm.sh/release.v1'"}]);
+    }
+    let canary = webhook(
+        &format!("canary.{name}"),
+        "configmaps",
+        "Namespaced",
+        json!({
+            "failurePolicy": "Ignore",
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "depguard-system"}},
+            "objectSelector": {"matchLabels": {"dependencies.opendefense.cloud/canary": "true"}},
+        }),
+    );
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "dependency-controller"}, "webhooks": [refuses, canary],
+    })
+}
+
+#[tokio::test]
+async fn a_status_is_well_only_if_both_processes_were_seen_and_the_configuration_is_as_written() {
+    let bed = Bed::kubernetes().await;
+    let at = bed.endpoint();
+    bed.depguard(&INSTALL).await.well();
+    at.post_json(CONFIGURATION.rsplit_once('/').unwrap().0, &configuration("configmaps")).await.unwrap();
+    at.post_json(RULES, &rule()).await.unwrap();
+    let mut enforced = at.get_json(&format!("{RULES}/maps")).await.unwrap();
+    let conditions = ["Accepted", "ResolvedRefs", "Programmed", "Enforced"].map(|type_| {
+        json!({"type": type_, "status": "True", "reason": type_, "message": "m", "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    });
+    enforced["status"] = json!({"conditions": conditions});
+    at.put_json(&format!("{RULES}/maps/status"), &enforced).await.unwrap();
+    let deployment = |process: &str| format!("/apis/apps/v1/namespaces/depguard-system/deployments/{process}");
+    for process in ["depguard-controller", "depguard-webhook"] {
+        at.delete(&deployment(process), Preconditions::default()).await.unwrap();
+    }
+    // Processes beside the cluster: the webhook's address is a URL at which nobody listens.
+    let beside = async || {
+        let mut stored = at.get_json(CONFIGURATION).await.unwrap();
+        for webhook in stored["webhooks"].as_array_mut().unwrap() {
+            webhook["clientConfig"] = json!({"url": "https://127.0.0.1:1/validate"});
+        }
+        at.put_json(CONFIGURATION, &stored).await.unwrap();
+    };
+    beside().await;
+    let dead = bed.depguard(&["status"]).await;
+    assert_eq!(dead.status, ExitStatus::Failure, "{}{}", dead.out, dead.err);
+    assert!(dead.err.contains("nothing shows that the controller and the webhook run"), "{}", dead.err);
+
+    let lease = |renewed: &str| {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "depguard-controller"},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 36_000, "renewTime": renewed}})
+    };
+    let now = k8s_openapi::jiff::Timestamp::now().to_string();
+    at.post_json(LEASES, &lease(&now)).await.unwrap();
+    // The controller that holds the Lease calls the rule enforced, so the webhook answered it.
+    bed.depguard(&["status"]).await.well();
+
+    for (field, value) in [
+        ("failurePolicy", json!("Ignore")),
+        ("objectSelector", json!({"matchLabels": {"a": "b"}})),
+        (
+            "namespaceSelector",
+            json!({"matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["depguard-system", "shop"]},
+            ]}),
+        ),
+        ("matchConditions", json!([{"name": "never", "expression": "false"}])),
+    ] {
+        let stored = at.get_json(CONFIGURATION).await.unwrap();
+        let mut edited = stored.clone();
+        edited["webhooks"][0][field] = value;
+        at.put_json(CONFIGURATION, &edited).await.unwrap();
+        let told = bed.depguard(&["status"]).await;
+        assert_eq!(told.status, ExitStatus::Finding, "{field}: {}{}", told.out, told.err);
+        let said = format!("{field} of dependency-controller.dependencies.opendefense.cloud");
+        assert!(told.err.contains(&said), "{}", told.err);
+        edited["webhooks"] = stored["webhooks"].clone();
+        edited["metadata"] = at.get_json(CONFIGURATION).await.unwrap()["metadata"].clone();
+        at.put_json(CONFIGURATION, &edited).await.unwrap();
+        bed.depguard(&["status"]).await.well();
+    }
+
+    // Without rules the configuration is all that is left, and the status says so.
+    at.delete(&format!("{RULES}/maps"), Preconditions::default()).await.unwrap();
+    let left = bed.depguard(&["status"]).await;
+    assert_eq!(left.status, ExitStatus::Failure, "nobody shows that the webhook runs: {}", left.err);
+    assert!(left.err.contains("reviewed by rules of elsewhere: of configmaps\n"), "{}", left.err);
+}
 
 /// Returns a certificate that expired long ago, in base64.
 fn expired() -> Value {

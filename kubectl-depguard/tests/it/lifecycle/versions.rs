@@ -19,8 +19,7 @@ async fn roll_out(bed: &Bed) {
         let path = format!("{DEPLOYMENTS}/{name}");
         let mut deployment = bed.endpoint().get_json(&path).await.unwrap();
         let (generation, replicas) = (&deployment["metadata"]["generation"], &deployment["spec"]["replicas"]);
-        deployment["status"] =
-            json!({"observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas});
+        deployment["status"] = json!({"observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": 1});
         bed.endpoint().put_json(&format!("{path}/status"), &deployment).await.unwrap();
     }
 }
