@@ -353,8 +353,13 @@ impl<'a> Answer<'a> {
             _ if self.target.is_terminating() && is_held => DeletionState::Hanging,
             Some(true) if !self.target.is_terminating() => DeletionState::Refused,
             _ if is_held => DeletionState::Hanging,
-            // Without a dry run nobody knows whether a webhook or policy refuses.
-            Some(false) if self.flawed_rules.is_empty() && !self.is_hold_unknown && !self.has(Effect::MayRefuse) => {
+            // Without a dry run nobody knows whether a webhook or policy refuses, and a dry run says nothing of finalizers.
+            Some(false)
+                if self.flawed_rules.is_empty()
+                    && !self.is_hold_unknown
+                    && !self.has(Effect::MayRefuse)
+                    && !self.has(Effect::MayHold) =>
+            {
                 DeletionState::Free
             }
             _ => DeletionState::Unknown,

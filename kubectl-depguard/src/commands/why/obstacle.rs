@@ -27,6 +27,8 @@ pub(crate) enum Effect {
     Holds,
     /// The API server asks it before it deletes; a dry run shows the answer.
     MayRefuse,
+    /// The object stays until a controller that depguard doesn't know has done its work; nobody knows if one runs.
+    MayHold,
     /// The object stays until a controller has done its work, which it begins after the deletion.
     Delays,
     /// Something creates the object again.
@@ -85,6 +87,7 @@ impl Effect {
             Self::Refuses => "refuses",
             Self::Holds => "holds",
             Self::MayRefuse => "may refuse",
+            Self::MayHold => "may hold",
             Self::Delays => "delays",
             Self::Recreates => "recreates",
         }

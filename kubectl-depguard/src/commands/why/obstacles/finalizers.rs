@@ -21,10 +21,19 @@ pub(super) fn find(subject: &Subject<'_>) -> Vec<Obstacle> {
 }
 
 fn explain(finalizer: &str, state: &TargetState, object: &Value) -> Obstacle {
-    let effect = if state.deletion_timestamp.is_some() { Effect::Holds } else { Effect::Delays };
+    let effect = match state.deletion_timestamp.is_some() {
+        true => Effect::Holds,
+        false if is_known(finalizer) => Effect::Delays,
+        false => Effect::MayHold,
+    };
     let waits = waiting(state.deletion_timestamp.as_deref());
     let (about, next_step) = about(finalizer, setter(object, finalizer));
     Obstacle::new(ObstacleSource::Finalizer, effect, format!("finalizer {finalizer}{waits}: {about}"), next_step)
+}
+
+/// Returns true if depguard knows who removes a finalizer.
+pub(super) fn is_known(finalizer: &str) -> bool {
+    known_finalizers::find(finalizer).is_some()
 }
 
 /// Returns what is known about a finalizer, and the next step. `setter`: the field manager that set it.
@@ -98,7 +107,8 @@ mod tests {
             {"manager": "disk-controller", "fieldsV1": {"f:metadata": {"f:finalizers": {"v:\"example.com/disk\"": {}}}}},
         ]}});
         let unknown = explained("example.com/disk", &vm);
-        assert_eq!(unknown.effect, Effect::Delays);
+        assert_eq!(unknown.effect, Effect::MayHold);
+        assert_eq!(explained("kubernetes.io/pvc-protection", &vm).effect, Effect::Delays);
         assert!(unknown.says.ends_with("field manager `disk-controller` set it"), "{unknown:?}");
         assert!(unknown.next_step.contains("grep example.com`"), "{unknown:?}");
     }

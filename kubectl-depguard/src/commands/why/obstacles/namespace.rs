@@ -121,23 +121,34 @@ async fn content(subject: &Subject<'_>, found: &mut Obstacles) -> Result<Vec<Obs
     }
     let mut obstacles: Vec<_> = by_finalizer
         .into_iter()
-        .map(|((finalizer, is_going), hits)| of_finalizer(finalizer, is_going, &hits))
+        .map(|((finalizer, is_going), hits)| of_finalizer(finalizer, is_going, is_terminating, &hits))
         .collect();
-    for (what, hits) in [("not deleted yet", untouched), ("being deleted, without finalizers", lingering)] {
+    // What the namespace controller has not reached yet holds nothing up, unless it has tried.
+    let has_tried = condition(&subject.target.object, "NamespaceDeletionContentFailure").is_some();
+    let of_untouched = if has_tried || obstacles.is_empty() { Effect::Holds } else { Effect::Delays };
+    for (what, effect, hits) in
+        [("not deleted yet", of_untouched, untouched), ("being deleted, without finalizers", Effect::Holds, lingering)]
+    {
         if let Some(first) = hits.first() {
             let says = format!("{what}: {}", names(&hits));
-            obstacles.push(Obstacle::new(ObstacleSource::NamespaceContent, Effect::Holds, says, first.ask_why()));
+            obstacles.push(Obstacle::new(ObstacleSource::NamespaceContent, effect, says, first.ask_why()));
         }
     }
     Ok(obstacles)
 }
 
-/// Explains a finalizer of objects in the namespace: it holds those whose deletion has begun.
-fn of_finalizer(finalizer: &str, is_going: bool, hits: &[&Hit]) -> Obstacle {
+/// Explains a finalizer of objects in the namespace: it holds those whose deletion has begun. In a namespace that is being
+/// deleted, that of the others begins at once, so that a finalizer of which nobody knows the controller holds them, too.
+fn of_finalizer(finalizer: &str, is_going: bool, is_terminating: bool, hits: &[&Hit]) -> Obstacle {
     let oldest = hits.iter().filter_map(|hit| hit.deletion_timestamp.as_deref()).min();
     let waits = finalizers::waiting(oldest);
     let (about, next_step) = finalizers::about(finalizer, None);
-    let effect = if is_going { Effect::Holds } else { Effect::Delays };
+    let effect = match (is_going, finalizers::is_known(finalizer)) {
+        (true, _) => Effect::Holds,
+        (false, true) => Effect::Delays,
+        (false, false) if is_terminating => Effect::Holds,
+        (false, false) => Effect::MayHold,
+    };
     Obstacle::new(
         ObstacleSource::NamespaceContent,
         effect,
