@@ -230,7 +230,9 @@ impl KindRead {
                 Step::Done(if with_schema { seen } else { seen.without_schema() })
             }
             (Step::Definition, None) if is_missing => Step::Discovery,
-            (Step::Discovery, None) if is_missing => Step::Done(KindState::NotServed),
+            // The kinds of Kubernetes itself are always there, and others may be installed later.
+            (Step::Discovery, None) if is_missing && self.gvr.group.is_core() => Step::Done(KindState::NotServed),
+            (Step::Discovery, None) if is_missing => Step::Done(KindState::NotInstalled),
             (Step::Discovery, Some(list)) => match KindFacts::from_discovery(&list, &self.gvr) {
                 Some(facts) if with_schema => Step::Published(facts),
                 Some(facts) => Step::Done(KindState::from(facts)),
@@ -283,7 +285,8 @@ impl Reading {
                 && let Err(problem) = schema::kind(Some(seen), gvr, kind, &field)
             {
                 match problem.what {
-                    Mismatch::Unknown => {}
+                    // A rule about what is not installed sleeps: packs are applied as a whole.
+                    Mismatch::Unknown | Mismatch::NotInstalled => {}
                     Mismatch::NotServed | Mismatch::Version => found.warnings.push(problem.to_string()),
                     Mismatch::Kind => found.errors.push((problem.to_string(), Some(format!("{field}.kind")))),
                 }

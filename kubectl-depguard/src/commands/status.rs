@@ -27,7 +27,7 @@ use crate::options::Global;
 
 /// Show rules, processes, certificates and recent refusals
 ///
-/// Exit code: 1 if a condition of a rule is not true (other than TargetsExist, and Interlocked while it waits or where a rule can't have it), nothing
+/// Exit code: 1 if a condition of a rule is not true (other than TargetsExist, Interlocked while it waits or where a rule can't have it, and those of a rule that sleeps, which is Dormant), nothing
 /// is installed, no process is ready, the controller has stopped, a webhook configuration is not as the controller writes
 /// it, or a certificate has expired; 2 if everything else is well, but the processes, the controller's Lease or
 /// the webhook configurations could not be read, if nothing shows that the controller and the webhook run, or if nothing
