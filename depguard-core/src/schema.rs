@@ -52,11 +52,13 @@ mod built_in_fields;
 mod kind_facts;
 mod local_target;
 mod openapi;
+mod target_namespace;
 
 pub use crate::schema::built_in_fields::built_in_fields;
 pub use crate::schema::kind_facts::{KindFacts, KindState};
 pub use crate::schema::local_target::{LocalTarget, local_targets};
 pub use crate::schema::openapi::{ExpectedType, Schema, SchemaFit};
+pub use crate::schema::target_namespace::{NamespaceMismatch, NamespaceProblem, namespace};
 
 /// Maximum number of selectable fields that a version may have.
 pub const MAX_SELECTABLE: usize = 8;
@@ -111,6 +113,12 @@ pub fn is_blind(edge: &Edge, schema: &Schema) -> bool {
             && matches!(schema.fit(path, expected_type(edge, field)), SchemaFit::Missing(_) | SchemaFit::Other(_))
     };
     edge.paths().any(is_missing)
+}
+
+/// Returns true if not the dependents but the targets can hold such a reference: the rule most probably exchanges them.
+pub fn is_exchanged(edge: &Edge, dependents: &Schema, targets: &Schema) -> bool {
+    let path = edge.reference.path();
+    is_blind(edge, dependents) && targets.fit(path, expected_type(edge, path)) == SchemaFit::Fits
 }
 
 /// Difference between a kind and a rule's words about it. Prints what to correct.

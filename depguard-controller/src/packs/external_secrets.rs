@@ -143,17 +143,26 @@ fn rules() -> Vec<Value> {
         ),
         rule("external-secrets-pushsecrets", PUSH_SECRET, push_secret()),
         rule("external-secrets-clusterpushsecrets", CLUSTER_PUSH_SECRET, cluster_push_secret()),
-        rule("external-secrets-secretstores", SECRET_STORE, providers(beside)),
+        in_own_namespace("secretstores", rule("external-secrets-secretstores", SECRET_STORE, providers(beside))),
         rule("external-secrets-clustersecretstores", CLUSTER_SECRET_STORE, providers(anywhere)),
         rule("external-secrets-generatorstates", GENERATOR_STATE, generator_state()),
     ];
     for (kind, plural, at, credentials) in GENERATORS {
         let dependencies = credentials.dependencies(at, beside);
         if !dependencies.is_empty() {
-            rules.push(rule(&format!("external-secrets-{plural}"), generator(kind, plural), dependencies));
+            let rule = rule(&format!("external-secrets-{plural}"), generator(kind, plural), dependencies);
+            rules.push(in_own_namespace(plural, rule));
         }
     }
     rules
+}
+
+/// Returns a rule about credentials beside whose names the operator reads no namespace.
+fn in_own_namespace(resource: &'static str, rule: Value) -> Value {
+    saying_left_out(
+        rule,
+        &[out(resource, ".namespace", "the operator reads credentials in the object's own namespace")],
+    )
 }
 
 fn external_secret() -> Vec<Dependency> {

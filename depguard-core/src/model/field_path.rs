@@ -32,7 +32,7 @@ pub enum Segment {
 
 /// The reason for refusing a path, its offset, and a hint on what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("path `{path}` {kind} at offset {offset}: {fix}", fix = kind.fix())]
+#[error("path `{path}` {kind} at offset {offset}: {fix}", fix = self.fix())]
 #[non_exhaustive]
 pub struct PathError {
     /// The path as it was given, cut to [`FieldPath::MAX_LEN`] characters.
@@ -85,12 +85,18 @@ pub enum PathErrorKind {
     Control,
 }
 
+impl PathError {
+    fn fix(&self) -> String {
+        meant(&self.path).map_or_else(|| self.kind.fix(), |path| format!("write `{path}`"))
+    }
+}
+
 impl PathErrorKind {
     fn fix(self) -> String {
         let text = match self {
             Self::TooLong => return format!("at most {} bytes are allowed", FieldPath::MAX_LEN),
             Self::TooManyWildcards => return format!("at most {} are allowed", FieldPath::MAX_WILDCARDS),
-            Self::Root => "leave it out: `.spec.vpcRef.name`",
+            Self::Root => "leave it out, as in `.spec.vpcRef.name`",
             Self::MissingName => "write one after each dot, as in `.spec.vpcRef.name`",
             Self::LeadingDigit => "write `[0]` for an element of a list, `['0']` for a key of a map",
             Self::BadCharacter => "quote the name, as in `.metadata.annotations['example.com/vpc']`",
@@ -169,6 +175,12 @@ impl FieldPath {
         })
     }
 
+    /// Returns the path of another field of the object in which this field is.
+    pub(crate) fn beside(&self, name: &str) -> Self {
+        let around = self.segments.split_last().map_or(&[][..], |(_, around)| around);
+        Self { segments: around.iter().cloned().chain([Segment::Name(name.to_owned())]).collect() }
+    }
+
     /// Returns the number of wildcards.
     pub(crate) fn wildcards(&self) -> usize {
         self.segments.iter().filter(|segment| **segment == Segment::Wildcard).count()
@@ -203,6 +215,24 @@ impl FromStr for FieldPath {
     fn from_str(path: &str) -> Result<Self, PathError> {
         Self::parse(path)
     }
+}
+
+/// Returns the path that is meant by one in the syntax of others: `{.a.b}` of kubectl, `$.a.b` of JSONPath, `.a[].b` of
+/// jq, `/a/b` of JSON pointers.
+fn meant(written: &str) -> Option<FieldPath> {
+    let inner = written.trim();
+    let inner = inner.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(inner).trim();
+    let inner = inner.strip_prefix('$').unwrap_or(inner);
+    let path = match inner.strip_prefix('/') {
+        Some(pointer) => FieldPath { segments: pointer.split('/').map(step_of_pointer).collect() }.to_string(),
+        None => inner.replace("[]", "[*]"),
+    };
+    FieldPath::parse(&path).ok()
+}
+
+/// Returns a step of a JSON pointer (RFC 6901). A number is an element of a list.
+fn step_of_pointer(step: &str) -> Segment {
+    step.parse().map_or_else(|_| Segment::Name(step.replace("~1", "/").replace("~0", "~")), Segment::Index)
 }
 
 /// Returns true if the name can stand without quotes.
@@ -295,6 +325,34 @@ mod tests {
         ] {
             let error = FieldPath::parse(path).unwrap_err();
             assert_eq!((error.offset, error.kind), (offset, kind), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_in_the_syntax_of_others_is_told_as_it_must_be_written() {
+        for (written, path) in [
+            ("{.spec.crew.captain}", Some(".spec.crew.captain")),
+            ("{ $.spec.crew }", Some(".spec.crew")),
+            ("$.spec.crew[*].name", Some(".spec.crew[*].name")),
+            ("$['spec'].crew", Some(".spec.crew")),
+            ("/spec/crew/0/name", Some(".spec.crew[0].name")),
+            ("/metadata/annotations/sea.example.com~1ship", Some(".metadata.annotations['sea.example.com/ship']")),
+            (".spec.crew[].name", Some(".spec.crew[*].name")),
+            (" .spec.crew", Some(".spec.crew")),
+            // Nobody knows what is meant.
+            (".spec.crew-name", None),
+            (".spec..crew", None),
+            ("{.spec.crew", None),
+            ("//", None),
+            ("$", None),
+            ("", None),
+        ] {
+            let said = FieldPath::parse(written).unwrap_err().to_string();
+            let (_, fix) = said.split_once(": ").unwrap();
+            match path {
+                Some(path) => assert_eq!(fix, format!("write `{path}`"), "{written}"),
+                None => assert!(!fix.starts_with("write `."), "{written}: {fix}"),
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod built_in;
 mod definitions;
+mod wrong_rules;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -427,4 +428,45 @@ async fn a_kind_that_is_never_reviewed_is_an_error_wherever_it_is_named() {
         let status = if expected.is_empty() { ExitStatus::Well } else { ExitStatus::Finding };
         assert_eq!(bed.lint(&["-f", &rules]).await.0, status, "{dependent:?} {target:?}");
     }
+}
+
+/// Returns the YAML in a page, or in a file of YAML.
+fn yaml_of(path: &std::path::Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    if path.extension().is_none_or(|extension| extension != "md") {
+        return text;
+    }
+    let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    blocks.filter(|block| block.contains("kind: DependencyRule")).collect::<Vec<_>>().join("\n---\n")
+}
+
+#[tokio::test]
+async fn each_rule_of_the_documents_and_examples_is_taken_without_a_warning() {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let definitions = root.join("examples/guide/crds.yaml");
+    let definitions = ["--schemas", definitions.to_str().unwrap()];
+    let mut rules = 0;
+    for (page, schemas) in [
+        ("README.md", &[][..]),
+        ("docs/install-kcp.md", &[]),
+        ("docs/guide.md", &definitions),
+        ("docs/instead-of-finalizers.md", &[]),
+        ("docs/rules.md", &[]),
+        ("docs/test-suites.md", &[]),
+        ("examples/crossplane-provider/rules.yaml", &[]),
+        ("examples/guide/rules.yaml", &definitions),
+        ("examples/provider/rule.yaml", &[]),
+        ("examples/quickstart/rule.yaml", &[]),
+        ("examples/suites/virtualmachines.yaml", &[]),
+    ] {
+        let bed = Bed::new();
+        let file = bed.text("rules.yaml", &yaml_of(&root.join(page)));
+        let (_, out, err) = bed.lint(&[&["-f", &file, "-o", "json"], schemas].concat()).await;
+        let report: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{page}: {why}: {out}{err}"));
+        rules += report["summary"]["rules"].as_u64().unwrap();
+        let findings = report["findings"].as_array().unwrap().iter();
+        let worse: Vec<_> = findings.filter(|finding| finding["severity"] != "info").collect();
+        assert!(worse.is_empty(), "{page}: {worse:#?}");
+    }
+    assert!(rules > 10, "{rules}");
 }

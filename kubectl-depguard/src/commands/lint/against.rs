@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_controller::packs::LEFT_OUT_ANNOTATION;
 use depguard_core::FieldPath;
 use depguard_core::api::Strategy;
 use depguard_core::model::{GroupResource, Kind};
 use depguard_core::rule::Edge;
-use depguard_core::schema::{self, ExpectedType, KindFacts, Mismatch, PathFit, SchemaFit};
+use depguard_core::schema::{self, ExpectedType, KindFacts, Mismatch, NamespaceMismatch, PathFit, SchemaFit};
 
 use super::code::Code;
 use super::finding::Report;
@@ -15,6 +16,7 @@ use super::kinds::{KindFindings, KindReference, Kinds};
 use super::nearest;
 use super::patches::Patches;
 use super::reading::{ParsedRule, dependency_of};
+use super::siblings;
 
 /// Limit on the searches for the nearest path: each compares all paths of a schema.
 const MAX_COMPARED: usize = 500;
@@ -56,6 +58,9 @@ impl<'k> KindChecker<'k> {
             }
             let target = KindReference::target(edge);
             let targets = self.served(written, &target, edge.target.kind.as_ref(), &field, report);
+            if let Some(dependents) = facts(&dependents) {
+                check_namespace(written, edge, dependents, facts(&targets), report);
+            }
             if let (Some(found), Some(dependents)) = (&dependents, facts(&dependents)) {
                 suggest(written, edge, found, dependents, facts(&targets), patches, report);
             }
@@ -74,7 +79,9 @@ impl<'k> KindChecker<'k> {
         let known = match self.kinds.get(named) {
             Ok(known) => known,
             Err(unknown) => {
-                if unknown.code != Code::KindUnchecked {
+                if unknown.code == Code::GroupNotDefined {
+                    report.push(unknown.code, written.subject, format!("{field}.group"), unknown.message);
+                } else if unknown.code != Code::KindUnchecked {
                     report.push(unknown.code, written.subject, format!("{field}.resource"), unknown.message);
                 } else if self.reported.insert(named.gvr.group_resource()) {
                     report.push(unknown.code, written.subject, field, unknown.message);
@@ -93,7 +100,9 @@ impl<'k> KindChecker<'k> {
             let todo = match problem.what {
                 Mismatch::Unknown => "; give its definition with --schemas".to_owned(),
                 Mismatch::NotServed | Mismatch::NotInstalled => {
-                    nearest().map(|nearest| format!("; write `{nearest}` if you mean that")).unwrap_or_default()
+                    let group = || self.kinds.group_meant(&named.gvr.group_resource());
+                    let meant = nearest().map(str::to_owned).or_else(group);
+                    meant.map(|meant| format!("; write `{meant}` if you mean that")).unwrap_or_default()
                 }
                 Mismatch::Version | Mismatch::Kind => String::new(),
             };
@@ -122,15 +131,36 @@ impl<'k> KindChecker<'k> {
             let (code, todo) = match path.fit {
                 SchemaFit::Fits => continue,
                 SchemaFit::Open => (Code::PathUnchecked, "; check it by hand".to_owned()),
-                SchemaFit::Missing(_) => (Code::PathNotFound, self.advice(&path, named, schema)),
-                SchemaFit::Other(_) => (Code::PathNotAName, self.advice(&path, named, schema)),
+                SchemaFit::Missing(_) => (Code::PathNotFound, self.advice(written, &path, named, schema)),
+                SchemaFit::Other(_) => (Code::PathNotAName, self.advice(written, &path, named, schema)),
             };
             report.push(code, written.subject, path.field.clone(), format!("{path}{todo}"));
         }
     }
 
-    /// Returns advice with the nearest existing path.
-    fn advice(&mut self, path: &PathFit<'_>, named: &KindReference, schema: &schema::Schema) -> String {
+    fn is_exchanged(&mut self, edge: &Edge, dependents: &schema::Schema) -> bool {
+        let targets = self.kinds.get(&KindReference::target(edge)).ok();
+        let targets = facts(&targets).and_then(|targets| targets.schema.as_ref());
+        targets.is_some_and(|targets| schema::is_exchanged(edge, dependents, targets))
+    }
+
+    /// Returns advice: to exchange dependent and target, or the nearest existing path.
+    fn advice(
+        &mut self,
+        written: &ParsedRule<'_>,
+        path: &PathFit<'_>,
+        named: &KindReference,
+        schema: &schema::Schema,
+    ) -> String {
+        let edge = written.edges().find(|edge| Some(edge.index) == dependency_of(&path.field));
+        if let Some(edge) = edge.filter(|edge| self.is_exchanged(edge, schema)) {
+            let (dependent, target) = (named.gvr.group_resource(), edge.target.gvr.group_resource());
+            return format!(
+                "; {target} have it, so dependent and target are probably exchanged: name {target} in spec.dependent, and \
+                 {dependent} in spec.dependencies[{}]",
+                edge.index
+            );
+        }
         self.compared = self.compared.saturating_add(1);
         let is_map = path.expected == ExpectedType::Map;
         let nearest = (self.compared <= MAX_COMPARED).then(|| {
@@ -142,6 +172,26 @@ impl<'k> KindChecker<'k> {
             None => "; correct the path".to_owned(),
         }
     }
+}
+
+/// Reports a doubt about the namespace of an edge's targets, unless the rule says why it leaves the field out.
+fn check_namespace(
+    written: &ParsedRule<'_>,
+    edge: &Edge,
+    dependents: &KindFacts,
+    targets: Option<&KindFacts>,
+    report: &mut Report,
+) {
+    let Err(problem) = schema::namespace(&written.rule, edge, dependents, targets) else { return };
+    let (code, todo) = match &problem.what {
+        NamespaceMismatch::WithoutEffect => (Code::NamespaceWithoutEffect, String::new()),
+        NamespaceMismatch::LeftOut(path) if siblings::is_namespace_left_out(&written.subject.value, path) => return,
+        NamespaceMismatch::LeftOut(path) => (
+            Code::NamespaceLeftOut,
+            format!(", or write `{path}` and the reason why it says nothing into the annotation {LEFT_OUT_ANNOTATION}"),
+        ),
+    };
+    report.push(code, written.subject, problem.field.clone(), format!("{problem}{todo}"));
 }
 
 /// Suggests a field to make selectable.

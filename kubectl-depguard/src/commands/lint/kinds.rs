@@ -130,8 +130,22 @@ impl Kinds {
         }
         let others: Vec<_> = self.of_group(&kind).collect();
         if others.is_empty() {
-            let message = format!("{kind} was not checked: give its definition with --schemas, or read it with --live");
-            return Err(KindProblem { code: Code::KindUnchecked, message });
+            return Err(match self.group_meant(&kind) {
+                Some(group) => KindProblem {
+                    code: Code::GroupNotDefined,
+                    message: format!(
+                        "no definition has the group {}: write `{group}`, which has {}, if you mean that, or give \
+                         its definition with --schemas",
+                        kind.group, kind.resource
+                    ),
+                },
+                None => KindProblem {
+                    code: Code::KindUnchecked,
+                    message: format!(
+                        "{kind} was not checked: give its definition with --schemas, or read it with --live"
+                    ),
+                },
+            });
         }
         let todo = match self.nearest(&kind) {
             Some(nearest) => format!("write `{nearest}` if you mean that, or give its definition with --schemas"),
@@ -180,6 +194,21 @@ impl Kinds {
         let served = self.served.iter().filter(|served| served.group == kind.group);
         let served = served.map(|served| served.resource.as_str());
         nearest::name(kind.resource.as_str(), self.of_group(kind).chain(served))
+    }
+
+    /// Returns the group of nearly that name that has the resource, as a rule writes it.
+    pub(super) fn group_meant(&self, kind: &GroupResource) -> Option<String> {
+        let built_in = built_in_kinds::all().iter().map(|known| known.gvr.group_resource());
+        let known = self.definitions.keys().chain(&self.served).cloned().chain(built_in);
+        let groups: BTreeSet<_> = known
+            .filter(|known| known.resource == kind.resource && known.group != kind.group)
+            .map(|known| known.group.to_string())
+            .collect();
+        let written = kind.group.as_str();
+        // A group of somebody else has a dot. People write `core` or `v1` for the group without a name.
+        let is_core = !written.contains('.') && groups.contains("");
+        let meant = nearest::name(written, groups.iter().map(String::as_str)).or(is_core.then_some(""))?;
+        Some(format!("group: {}", if meant.is_empty() { "''" } else { meant }))
     }
 
     /// Returns the resource of a kind that has a definition.

@@ -93,6 +93,11 @@ fn left_out_by(rule: &Value) -> impl Iterator<Item = FieldPath> {
     })
 }
 
+/// Returns true if a rule leaves the field of a namespace out, by its path or by its name, and says why.
+pub(super) fn is_namespace_left_out(rule: &Value, path: &FieldPath) -> bool {
+    left_out_by(rule).any(|whole| is_within(path, &whole) || path.segments().ends_with(whole.segments()))
+}
+
 /// Returns true if the path is that one, or a path of a field below.
 fn is_within(path: &FieldPath, whole: &FieldPath) -> bool {
     path.segments().starts_with(whole.segments())
