@@ -1,5 +1,6 @@
 //! Check of a path against the OpenAPI schema of a kind.
 
+mod objects;
 mod paths;
 
 use std::sync::LazyLock;
@@ -50,6 +51,8 @@ pub enum SchemaFit {
 
 /// Field of a schema: unknown fields of the object are kept, so that there may be any.
 pub(super) const PRESERVES_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
+/// Field of a schema: the object is one of some kind, with the fields that every object has.
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 /// Maximum number of references that are followed from one to the next.
 const MAX_REFERENCES: usize = 16;
 /// Maximum number of schemas to which a path may lead at once, by its wildcards.
@@ -117,7 +120,7 @@ impl<'s> SchemaSearch<'s> {
         let before = next.len();
         let properties = node.get("properties").and_then(Value::as_object);
         let others = node.get("additionalProperties");
-        let is_object = at_root || flag(node, "x-kubernetes-embedded-resource");
+        let is_object = at_root || flag(node, EMBEDDED);
         match segment {
             Segment::Name(name) => {
                 let own = properties.and_then(|properties| properties.get(name));

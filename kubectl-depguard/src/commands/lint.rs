@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use depguard_core::{ControlPlane, api};
 use serde_json::Value;
 
 use crate::cluster::api_server::ApiServer;
-use crate::cluster::documents::Text;
+use crate::cluster::documents::{Document, Text};
 use crate::cluster::files::{self, FileArgs, Needed};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::CheckOutputArgs;
@@ -23,7 +24,7 @@ mod finding;
 mod kinds;
 mod lines;
 mod live;
-mod nearest;
+pub(crate) mod nearest;
 mod patches;
 mod print;
 mod reading;
@@ -130,6 +131,19 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     Err(Failure::new(format!("incomplete: {incomplete}")).hint(todo))
 }
 
+/// Returns where the rules among some documents don't fit the definitions among them: one sentence for each mistake.
+pub(crate) fn misfits(documents: &[Document]) -> Vec<String> {
+    let (rules, definitions): (Vec<_>, Vec<_>) =
+        documents.iter().partition(|document| reading::is_meant_as_rule(&document.value));
+    let subjects = |documents: Vec<&Document>| -> Vec<Subject> {
+        documents.into_iter().map(|document| Subject::stored(Arc::clone(&document.value))).collect()
+    };
+    let mut linting = Linting::of(None, subjects(rules), subjects(definitions), Vec::new());
+    linting.kinds.are_own_only = true;
+    let about_kinds = linting.finish().findings.into_iter().filter(|finding| finding.code.is_misfit());
+    about_kinds.map(|finding| format!("{}: {}", finding.object, finding.message)).collect()
+}
+
 /// Linting in progress: its input and its findings so far.
 struct Linting {
     control_plane: ControlPlane,
@@ -142,16 +156,26 @@ struct Linting {
 }
 
 impl Linting {
-    /// Sorts the input. If no control plane is given and a rule names an export, the control plane is kcp.
+    /// Sorts the input.
     fn new(control_plane: Option<ControlPlane>, documents: Vec<Text>, schemas: Vec<Text>, stored: Vec<Value>) -> Self {
         let (rules, definitions): (Vec<_>, Vec<_>) =
             documents.into_iter().partition(|text| reading::is_meant_as_rule(&text.document.value));
         let definitions = definitions.into_iter().chain(schemas).map(Subject::written).collect();
-        let mut rules: Vec<_> = rules.into_iter().map(Subject::written).collect();
+        let rules = rules.into_iter().map(Subject::written).collect();
+        Self::of(control_plane, rules, definitions, stored.into_iter().map(Subject::stored).collect())
+    }
+
+    /// Prepares the check of `rules`, or of the stored ones if there are none. If no control plane is given and a rule names
+    /// an export, the control plane is kcp.
+    fn of(
+        control_plane: Option<ControlPlane>,
+        mut rules: Vec<Subject>,
+        definitions: Vec<Subject>,
+        stored: Vec<Subject>,
+    ) -> Self {
         let names: BTreeSet<_> = rules.iter().map(|rule| rule.name().to_owned()).collect();
         // Rules in files will replace stored rules of the same name.
-        let stored = stored.into_iter().map(Subject::stored);
-        let mut others: Vec<_> = stored.filter(|stored| !names.contains(stored.name())).collect();
+        let mut others: Vec<_> = stored.into_iter().filter(|stored| !names.contains(stored.name())).collect();
         if rules.is_empty() {
             std::mem::swap(&mut rules, &mut others);
         }

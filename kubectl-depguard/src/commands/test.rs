@@ -11,6 +11,7 @@ use crate::options::Global;
 mod case;
 mod checks;
 mod coverage;
+mod definitions;
 mod differences;
 mod report;
 mod suite;

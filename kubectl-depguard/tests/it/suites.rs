@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::tool::depguard_reading;
 
+mod definitions;
 mod writes;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/suites");

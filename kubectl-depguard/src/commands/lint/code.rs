@@ -92,6 +92,12 @@ impl Code {
         self.about().1
     }
 
+    /// Returns true for a rule that doesn't fit the definition of a kind, whatever decision follows. (Where only the version
+    /// is not served, the decision says so.)
+    pub(super) fn is_misfit(self) -> bool {
+        matches!(self, Self::PathNotFound | Self::PathNotAName | Self::WrongKindName)
+    }
+
     /// Returns a title in a few words.
     pub(crate) fn title(self) -> &'static str {
         self.about().2

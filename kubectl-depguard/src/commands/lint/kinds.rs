@@ -44,6 +44,8 @@ pub(super) struct Kinds {
     definitions: BTreeMap<GroupResource, Arc<Subject>>,
     /// Facts from the definitions, as far as these were read.
     read: BTreeMap<GroupVersionResource, KindFindings>,
+    /// True if of Kubernetes' own kinds only those count that have a definition.
+    pub(super) are_own_only: bool,
     /// Facts about Kubernetes' own kinds.
     built_in: BTreeMap<GroupVersionResource, Arc<KindFacts>>,
     /// Facts from an API server.
@@ -125,7 +127,9 @@ impl Kinds {
         if let Some(known) = self.live.get(named) {
             return known.clone();
         }
-        if let Some(known) = self.built_in(named) {
+        if !self.are_own_only
+            && let Some(known) = self.built_in(named)
+        {
             return known;
         }
         let others: Vec<_> = self.of_group(&kind).collect();

@@ -3,7 +3,7 @@
 use depguard_core::FieldPath;
 
 /// Returns the nearest name, if one is near: at most every third letter differs.
-pub(super) fn name<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn name<'n>(written: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let most = |name: &str| written.len().max(name.len()).div_ceil(3);
     let names = names.into_iter().map(|name| (distance(written, name), name));
     let near = names.filter(|(distance, name)| *distance <= most(name));

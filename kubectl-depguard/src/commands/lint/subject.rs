@@ -25,8 +25,8 @@ impl Subject {
     }
 
     /// Builds the subject of an object on an API server.
-    pub(super) fn stored(value: Value) -> Self {
-        Self { value: Arc::new(value), text: None, lines: OnceLock::new() }
+    pub(super) fn stored(value: impl Into<Arc<Value>>) -> Self {
+        Self { value: value.into(), text: None, lines: OnceLock::new() }
     }
 
     pub(super) fn name(&self) -> &str {

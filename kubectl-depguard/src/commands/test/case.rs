@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::coverage::{Coverage, SingleReference};
+use super::definitions::Definitions;
 use super::differences::differences;
 use super::suite::{Request, Requester, Suite, Test, namespace_of};
 use crate::cluster::documents::{Document, Origin};
@@ -62,6 +63,8 @@ pub(crate) async fn run(
     terminal: &mut Terminal,
 ) -> Result<SuiteResult, Failure> {
     let Suite { name, file, namespace, documents, overrides, tests } = suite;
+    let definitions = Definitions::new(&documents);
+    let misfits = definitions.misfits(&documents);
     let manifests = Manifests::new(&documents, &namespace)?;
     let rules = manifests.rules();
     check_unique(&manifests, &rules, &file)?;
@@ -79,8 +82,8 @@ pub(crate) async fn run(
     }
     let dependents = rules.parsed().flatten().map(|rule| rule.dependent().gvr.clone()).collect();
     let source = Source::Manifests(Box::new(manifests));
-    let context = SuiteContext { source, answers, set, overrides, namespace, dependents, file };
-    let mut tested = Vec::new();
+    let context = SuiteContext { source, answers, set, overrides, namespace, dependents, definitions, file };
+    let mut tested: Vec<_> = TestResult::of_misfits(misfits).into_iter().collect();
     for (line, test) in tests {
         let case = context.case(&test, line).await;
         if let (Ok(case), Some(coverage)) = (&case, coverage.as_deref_mut()) {
@@ -135,6 +138,15 @@ fn check_unique(manifests: &Manifests, rules: &Rules, file: &str) -> Result<(), 
 }
 
 impl TestResult {
+    /// Returns the failed test of a suite with rules or objects that don't fit its definitions.
+    fn of_misfits(misfits: Vec<String>) -> Option<Self> {
+        let difference =
+            |got| Difference { what: "definitions", expected: "rules and objects that fit them".to_owned(), got };
+        let differences: Vec<_> = misfits.into_iter().map(difference).collect();
+        let name = "the suite fits its definitions".to_owned();
+        (!differences.is_empty()).then_some(Self { name, line: 1, outcome: "fail", differences })
+    }
+
     pub(crate) fn passed(&self) -> bool {
         self.differences.is_empty()
     }
@@ -155,6 +167,7 @@ struct SuiteContext {
     namespace: Namespace,
     /// Kinds of the rules' dependents, each in the version of a rule.
     dependents: BTreeSet<GroupVersionResource>,
+    definitions: Definitions,
     file: Arc<str>,
 }
 
@@ -207,6 +220,7 @@ impl SuiteContext {
                         "the object to create is among the suite's objects: update it, or name it under `without`";
                     return Err(Failure::new(why));
                 }
+                self.check_fit(&object)?;
                 (gvr, object, Change::Creation)
             }
             Request::Update(named, patch) => {
@@ -217,12 +231,18 @@ impl SuiteContext {
                 if !is_same("/metadata/name") || !is_same("/metadata/namespace") {
                     return Err(Failure::new("an update changes neither the name nor the namespace of an object"));
                 }
+                self.check_fit(&object)?;
                 (gvr, object, Change::Update(old_object))
             }
         };
         let Requester { user, groups } = test.by.clone().unwrap_or_default();
         let groups = groups.into_iter().chain([GROUP.to_owned()]).collect();
         Ok(Case { gvr, object, change, answers, user: user.unwrap_or_else(|| SOMEBODY.to_owned()), groups })
+    }
+
+    /// Refuses the object of a request that no API server would store as it is.
+    fn check_fit(&self, object: &Value) -> Result<(), Failure> {
+        self.definitions.misfit(object).map_or(Ok(()), |why| Err(Failure::new(why)))
     }
 
     /// Decides the request by these rules.

@@ -23,7 +23,7 @@ async fn every_decision_about_a_write_can_be_expected() {
     let rules = rules(&[
         ("deny", "Vm", "Net", &format!("{BY_NAME}, onMissing: Deny")),
         ("warn", "Vm", "Disk", "fieldRef: {path: .spec.disk}, onMissing: Warn"),
-        ("audit", "Vm", "Log", "fieldRef: {path: .spec.log}, onMissing: Audit"),
+        ("audit", "Vm", "Journal", "fieldRef: {path: .spec.log}, onMissing: Audit"),
         ("ignore", "Vm", "Zone", "fieldRef: {path: .spec.zone}"),
         ("elsewhere", "Vm", "Pool", "fieldRef: {path: .spec.pool, namespace: shared}, onMissing: Deny"),
         ("retired", "Vm", "Old", "fieldRef: {path: .spec.old}, onMissing: Deny"),
@@ -51,7 +51,7 @@ async fn every_decision_about_a_write_can_be_expected() {
             vm("{old: o}"),
             "denied, message: 'cannot create vms/new: olds/o not found: olds.g.example.com is not served here (.spec.old)'",
         ),
-        (vm("{log: l}"), "audited, audited: [logs/l], warnings: []"),
+        (vm("{log: l}"), "audited, audited: [journals/l], warnings: []"),
         (vm("{net: a}"), "targets-exist"),
         (vm("{net: a}"), "allowed"),
         (vm("{zone: z}"), "no-new-reference"),
