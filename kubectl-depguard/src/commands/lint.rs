@@ -24,6 +24,7 @@ mod finding;
 mod kinds;
 mod lines;
 mod live;
+mod names;
 pub(crate) mod nearest;
 mod patches;
 mod print;
@@ -175,7 +176,8 @@ impl Linting {
     ) -> Self {
         let names: BTreeSet<_> = rules.iter().map(|rule| rule.name().to_owned()).collect();
         // Rules in files will replace stored rules of the same name.
-        let mut others: Vec<_> = stored.into_iter().filter(|stored| !names.contains(stored.name())).collect();
+        let (replaced, mut others): (Vec<_>, Vec<_>) =
+            stored.into_iter().partition(|stored| names.contains(stored.name()));
         if rules.is_empty() {
             std::mem::swap(&mut rules, &mut others);
         }
@@ -184,6 +186,7 @@ impl Linting {
             control_plane.unwrap_or_else(|| if is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes });
         let mut report = Report::default();
         let kinds = Kinds::read(definitions, &mut report);
+        names::check(control_plane, &rules, &replaced, &mut report);
         Self { control_plane, rules, others, kinds, report }
     }
 

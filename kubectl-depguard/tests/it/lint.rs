@@ -2,6 +2,7 @@
 
 mod built_in;
 mod definitions;
+mod names;
 mod wrong_rules;
 
 use std::path::PathBuf;

@@ -23,6 +23,7 @@ pub(crate) enum Code {
     InvalidRule,
     DuplicateName,
     NoDependency,
+    NameOfAnother,
     PathNotFound,
     PathNotAName,
     PathUnchecked,
@@ -51,12 +52,13 @@ pub(crate) enum Code {
 impl Code {
     /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
         Self::DuplicateName,
         Self::NoDependency,
+        Self::NameOfAnother,
         Self::PathNotFound,
         Self::PathNotAName,
         Self::PathUnchecked,
@@ -111,6 +113,7 @@ impl Code {
             Self::InvalidRule => ("DG003", Error, "invalid rule"),
             Self::DuplicateName => ("DG004", Error, "duplicate name"),
             Self::NoDependency => ("DG005", Warning, "no dependency"),
+            Self::NameOfAnother => ("DG006", Warning, "name of another rule"),
             Self::PathNotFound => ("DG101", Error, "path not in the schema"),
             Self::PathNotAName => ("DG102", Error, "path to no name"),
             Self::PathUnchecked => ("DG103", Info, "path not checked"),

@@ -1,8 +1,6 @@
 //! Proposals of rules from references: one rule for each kind of dependent, in which every dependency can be used as it
 //! is.
 
-use std::collections::BTreeSet;
-
 use depguard_controller::manifests::dependents_of;
 use depguard_core::ControlPlane;
 use depguard_core::api::{Dependency, DependencyRule, Dependent, ExportRef, FieldRef};
@@ -53,15 +51,10 @@ fn has_no_dependencies(rule: &DependencyRule) -> bool {
 /// Proposes rules for the kinds that seem to refer to others, with at least the confidence `least`.
 pub(super) fn proposals(definitions: &[Definition], control_plane: ControlPlane, least: Confidence) -> Vec<Proposal> {
     let kinds = Kinds::new(definitions);
-    let mut names = BTreeSet::new();
     let proposals = definitions.iter().map(|definition| {
         let mut proposal = Proposal::from_definition(definition, control_plane);
         for found in references(definition, &kinds).into_iter().filter(|found| found.confidence >= least) {
             proposal.add(&found, definition, control_plane);
-        }
-        let metadata = &mut proposal.rule.metadata;
-        if !names.insert(metadata.name.clone()) {
-            metadata.name.clone_from(&proposal.dependent);
         }
         proposal
     });
@@ -95,9 +88,10 @@ impl Proposal {
             resource: name.resource.clone(),
             selector: None,
         };
-        let rule = rule_draft::rule(name.resource.clone(), dependent);
-        let dependent = resource_name(&name.resource, &name.group);
-        Self { dependent, rule, cluster_role: None, references: Vec::new(), unresolved: Vec::new() }
+        // A resource alone may be the name of another rule, which this one would replace.
+        let kind = resource_name(&name.resource, &name.group);
+        let rule = rule_draft::rule(kind.clone(), dependent);
+        Self { dependent: kind, rule, cluster_role: None, references: Vec::new(), unresolved: Vec::new() }
     }
 
     fn about_definition(definition: &Definition, all: &[Definition]) -> Result<Self, serde_json::Error> {

@@ -8,7 +8,7 @@ use crate::tool::depguard_reading;
 
 /// Returns a rule about Deployments that refer to a ConfigMap at this path.
 fn deployments(path: &str) -> Value {
-    let mut rule = rule("deployments", path);
+    let mut rule = rule("configured", path);
     rule["spec"]["dependent"] =
         json!({"group": "apps", "version": "v1", "kind": "Deployment", "resource": "deployments"});
     rule["spec"]["dependencies"][0]["group"] = json!("");

@@ -153,7 +153,7 @@ async fn a_typed_reference_is_read_with_its_kind_group_and_namespace() {
 apiVersion: dependencies.opendefense.cloud/v1alpha1
 kind: DependencyRule
 metadata:
-  name: virtualmachines
+  name: virtualmachines.compute.example.com
 spec:
   dependent:
     group: compute.example.com
@@ -227,7 +227,7 @@ async fn every_rule_can_be_used_and_the_table_has_a_row_a_reference() {
     let (_, out, _) = suggest(&documents, &[]).await;
     let rules: Vec<Value> = serde_saphyr::from_multiple(&out).unwrap();
     let names: Vec<_> = rules.iter().map(|rule| rule["metadata"]["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["virtualmachines", "virtualmachines.other.example.com"], "{out}");
+    assert_eq!(names, ["virtualmachines.compute.example.com", "virtualmachines.other.example.com"], "{out}");
     for rule in &rules {
         assert_eq!(Rule::parse(ControlPlane::Kubernetes, rule).unwrap().edges().len(), 2);
     }
