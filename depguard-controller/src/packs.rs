@@ -19,11 +19,6 @@ mod openmcp;
 use depguard_core::ControlPlane;
 use serde_json::Value;
 
-/// Annotation by which a rule says which fields of its dependents it leaves out, one a line: the path, and behind a colon
-/// the reason. `kubectl depguard lint` does not report these fields as similar ones without a rule. `.namespace` stands for
-/// each namespace beside a name.
-pub const LEFT_OUT_ANNOTATION: &str = "dependencies.opendefense.cloud/left-out";
-
 /// Rules that belong together, ready to apply.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]

@@ -50,12 +50,14 @@ use crate::rule::{Edge, Reference};
 
 mod built_in_fields;
 mod kind_facts;
+mod left_out;
 mod local_target;
 mod openapi;
 mod target_namespace;
 
 pub use crate::schema::built_in_fields::built_in_fields;
 pub use crate::schema::kind_facts::{KindFacts, KindState};
+pub use crate::schema::left_out::left_out;
 pub use crate::schema::local_target::{LocalTarget, local_targets};
 pub use crate::schema::openapi::{ExpectedType, Schema, SchemaFit};
 pub use crate::schema::target_namespace::{NamespaceMismatch, NamespaceProblem, namespace};
@@ -107,18 +109,22 @@ pub fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
 /// value of the right type. Each other path only narrows a reference down, so without a value the reference counts all
 /// the more.
 pub fn is_blind(edge: &Edge, schema: &Schema) -> bool {
-    let needs = |field| matches!(field, "fieldRef.path" | "fieldRef.namespacePath" | "selectorRef.path" | "when.path");
-    let is_missing = |(field, path)| {
-        needs(field)
-            && matches!(schema.fit(path, expected_type(edge, field)), SchemaFit::Missing(_) | SchemaFit::Other(_))
-    };
-    edge.paths().any(is_missing)
+    let needs = |field| OWN_PATHS.contains(&field) || matches!(field, "fieldRef.namespacePath" | "when.path");
+    edge.paths().any(|(field, path)| needs(field) && is_missing(edge, field, path, schema))
 }
 
 /// Returns true if not the dependents but the targets can hold such a reference: the rule most probably exchanges them.
 pub fn is_exchanged(edge: &Edge, dependents: &Schema, targets: &Schema) -> bool {
-    let path = edge.reference.path();
-    is_blind(edge, dependents) && targets.fit(path, expected_type(edge, path)) == SchemaFit::Fits
+    let fits = |field, path| targets.fit(path, expected_type(edge, field)) == SchemaFit::Fits;
+    let mut own = edge.paths().filter(|(field, _)| OWN_PATHS.contains(field));
+    own.any(|(field, path)| is_missing(edge, field, path, dependents) && fits(field, path))
+}
+
+/// Fields of a rule that hold the path of a reference.
+const OWN_PATHS: [&str; 2] = ["fieldRef.path", "selectorRef.path"];
+
+fn is_missing(edge: &Edge, field: &str, path: &FieldPath, schema: &Schema) -> bool {
+    matches!(schema.fit(path, expected_type(edge, field)), SchemaFit::Missing(_) | SchemaFit::Other(_))
 }
 
 /// Difference between a kind and a rule's words about it. Prints what to correct.

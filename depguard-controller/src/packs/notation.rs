@@ -3,7 +3,7 @@
 use depguard_core::api;
 use serde_json::{Map, Value, json};
 
-use super::{LEFT_OUT_ANNOTATION, LeftOut};
+use super::LeftOut;
 
 /// Kind of API objects, in the version in which rules read it.
 #[derive(Debug, Clone, Copy)]
@@ -151,7 +151,7 @@ pub(super) fn saying_left_out(mut rule: Value, all: &[LeftOut]) -> Value {
     let of_rule = all.iter().filter(|left| left.resource == resource && !left.path.starts_with(".status"));
     let lines: Vec<_> = of_rule.map(|left| format!("{}: {}", left.path, left.reason)).collect();
     if let Some(metadata) = rule.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("annotations".to_owned(), json!({LEFT_OUT_ANNOTATION: lines.join("\n")}));
+        metadata.insert("annotations".to_owned(), json!({api::LEFT_OUT_ANNOTATION: lines.join("\n")}));
     }
     rule
 }

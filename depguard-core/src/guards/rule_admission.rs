@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use crate::evaluation::decision::Causes;
 use crate::model::api;
 use crate::model::control_plane::ControlPlane;
+use crate::model::field_path::FieldPath;
 use crate::model::names::{Group, GroupResource, GroupVersionResource, Resource};
 use crate::protocol::admission_review::Operation;
 use crate::protocol::cause::Cause;
@@ -48,6 +49,7 @@ enum State {
 #[derive(Debug)]
 struct Reading {
     rule: Rule,
+    left_out: Vec<FieldPath>,
     kinds: Vec<KindRead>,
 }
 
@@ -99,7 +101,7 @@ impl RuleAdmission {
             (Ok(rule), ControlPlane::Kcp) => decided(Findings::of_rule(&rule).decision()),
             (Ok(rule), ControlPlane::Kubernetes) => {
                 let kinds = kinds(&rule).into_iter().map(KindRead::new).collect();
-                State::Reading(Box::new(Reading { rule, kinds }))
+                State::Reading(Box::new(Reading { rule, left_out: schema::left_out(&object).collect(), kinds }))
             }
         };
         Self { state, replaces }
@@ -271,7 +273,7 @@ impl Findings {
 
 impl Reading {
     fn findings(&self) -> Findings {
-        let Self { rule, kinds } = self;
+        let Self { rule, left_out, kinds } = self;
         let mut found = Findings::of_rule(rule);
         let dependent = rule.dependent();
         let of_targets = rule
@@ -292,9 +294,16 @@ impl Reading {
                 }
             }
         }
-        if let Some(KindRead { step: Step::Done(KindState::Facts(facts)), .. }) = kinds.first()
-            && let Some(schema) = &facts.schema
-        {
+        let facts = |gvr: &GroupVersionResource| match &kinds.iter().find(|read| read.gvr == *gvr)?.step {
+            Step::Done(seen) => seen.facts(),
+            _ => None,
+        };
+        let Some(dependents) = facts(&dependent.gvr) else { return found };
+        for edge in rule.edges() {
+            let problem = schema::namespace(rule, edge, dependents, facts(&edge.target.gvr), left_out);
+            found.warnings.extend(problem.err().map(|problem| problem.to_string()));
+        }
+        if let Some(schema) = &dependents.schema {
             for path in schema::paths(rule, schema) {
                 if matches!(path.fit, SchemaFit::Missing(_) | SchemaFit::Other(_)) {
                     found.errors.push((path.to_string(), Some(path.field)));

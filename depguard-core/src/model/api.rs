@@ -35,6 +35,9 @@ pub const SKIP_ANNOTATION: &str = "dependencies.opendefense.cloud/skip-protectio
 /// The annotation on an APIExport that names the workspaces whose rules may protect the exported kinds: workspace
 /// paths, separated by commas.
 pub const ACCEPT_ANNOTATION: &str = "dependencies.opendefense.cloud/accept-rules-from";
+/// The annotation by which a rule says which fields of its dependents it leaves out, one a line: the path, and behind a colon
+/// the reason. Nobody then reports these fields as ones without a rule.
+pub const LEFT_OUT_ANNOTATION: &str = "dependencies.opendefense.cloud/left-out";
 
 /// Foreign key: kind A refers to kind B through a field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

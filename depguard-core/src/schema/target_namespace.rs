@@ -33,12 +33,13 @@ pub enum NamespaceMismatch {
 }
 
 /// Checks the namespace in which a rule looks for the targets of one of its edges. `targets` holds the facts about the
-/// targets, if they are known.
+/// targets, if they are known; `left_out` holds the fields that the rule leaves out, by their path or by their name alone.
 pub fn namespace(
     rule: &Rule,
     edge: &Edge,
     dependents: &KindFacts,
     targets: Option<&KindFacts>,
+    left_out: &[FieldPath],
 ) -> Result<(), NamespaceProblem> {
     let problem = |field: &str, what, message| {
         let field = format!("spec.dependencies[{}].fieldRef.{field}", edge.index);
@@ -58,7 +59,10 @@ pub fn namespace(
         }
         (None, None | Some(true)) => {
             let beside = dependents.schema.as_ref().and_then(|schema| namespace_beside(edge, schema));
-            let Some(beside) = beside.filter(|beside| !is_read_elsewhere(rule, edge, beside)) else { return Ok(()) };
+            let is_settled = |beside: &FieldPath| {
+                is_read_elsewhere(rule, edge, beside) || left_out.iter().any(|whole| is_named_by(beside, whole))
+            };
+            let Some(beside) = beside.filter(|beside| !is_settled(beside)) else { return Ok(()) };
             let message = format!(
                 "is missing: {} have `{beside}` beside the name, and where it names another namespace than their own, the \
                  rule protects nothing; write `namespacePath: {beside}`",
@@ -94,6 +98,11 @@ fn is_read_elsewhere(rule: &Rule, edge: &Edge, beside: &FieldPath) -> bool {
         |other: &&Edge| matches!(other.reference.place(), Place::Said(said) if said.path.as_ref() == Some(beside));
     let same = |other: &&Edge| other.target == edge.target && other.reference.path() == edge.reference.path();
     rule.edges().iter().filter(reads_it).any(|other| same(&other))
+}
+
+/// Returns true if a path that is left out names a field: by its path or a part of that, or by its last names.
+fn is_named_by(path: &FieldPath, whole: &FieldPath) -> bool {
+    path.segments().starts_with(whole.segments()) || path.segments().ends_with(whole.segments())
 }
 
 impl fmt::Display for NamespaceProblem {
@@ -143,7 +152,7 @@ mod tests {
                 "number": {"type": "object", "properties": {"name": {"type": "string"}, "namespace": {"type": "integer"}}},
             }),
         );
-        let problems = rule.edges().iter().map(|edge| namespace(&rule, edge, &dependents, targets));
+        let problems = rule.edges().iter().map(|edge| namespace(&rule, edge, &dependents, targets, &[]));
         let said = |problem: NamespaceProblem| {
             let (field, what) = problem.message.split_once(' ').unwrap();
             assert_eq!(field, problem.field);

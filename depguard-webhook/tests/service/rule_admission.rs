@@ -35,6 +35,7 @@ async fn a_wrong_path_is_refused_and_a_target_that_is_not_served_is_a_warning() 
     let port = || {
         at_once(|query| match query.path.as_str() {
             DEFINITION => response(200, &definition()),
+            "/apis/network.example.com/v1" => response(200, &json!({"resources": []})),
             _ => response(404, &json!({})),
         })
     };

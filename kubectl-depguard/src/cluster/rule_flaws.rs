@@ -30,7 +30,9 @@ pub(crate) fn reported(rule: &Value, kinds: &Kinds) -> Option<ReadFailure> {
     let misnamed = resolved.filter(|it| match text(it, "/reason") {
         // The target's provider wants no protection by this rule.
         "RefNotPermitted" => false,
-        "KindNotFound" | "Dormant" => ends_of(rule.get("spec").unwrap_or(&Value::Null)).any(|end| is_misnamed(end, kinds)),
+        "KindNotFound" | "Dormant" => {
+            ends_of(rule.get("spec").unwrap_or(&Value::Null)).any(|end| is_misnamed(end, kinds))
+        }
         _ => true,
     });
     let enforced = untrue("Enforced").filter(|it| resolved.is_none() && text(it, "/reason") == "NotEnforceable");

@@ -123,10 +123,17 @@ fn a_kind_or_a_version_that_is_not_served_is_a_warning() {
         ((|rule| rule["spec"]["dependencies"][0]["resource"] = json!("vpc")) as Edit, "there is no vpc.example.com v1"),
         (|rule| rule["spec"]["dependent"]["version"] = json!("v2"), "is not served in version v2, but in v1"),
     ] {
-        let decision = created(edit);
+        let mut rule = rule();
+        edit(&mut rule);
+        let mut served = served();
+        served.insert("/apis/example.com/v1", json!({"resources": [{"name": "vpcs", "kind": "VPC"}]}));
+        let decision = decided(ControlPlane::Kubernetes, &review("CREATE", &rule, None), &served, 404).0;
         assert!(decision.allowed() && decision.label() == "warned", "{decision:?}");
         assert!(decision.warnings()[0].contains(expected), "{decision:?}");
     }
+    // A pack's rule about a product that is not installed sleeps.
+    let absent = |rule: &mut Value| rule["spec"]["dependencies"][0]["group"] = json!("other.example.com");
+    assert_eq!(created(absent), RuleDecision::Accepted(Vec::new()));
 }
 
 #[test]
@@ -223,6 +230,24 @@ fn a_review_reads_few_kinds_and_says_few_sentences() {
     assert_eq!(read.len(), 2 * MAX_KINDS - 1);
     let message = decision.message().unwrap();
     assert!(message.ends_with("; and 97 more problems") && message.len() < 2000, "{message}");
+}
+
+#[test]
+fn a_namespace_that_the_rule_does_not_read_is_a_warning_unless_it_says_why() {
+    let mut served = served();
+    let fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    let vms = served.get_mut(VMS).unwrap().pointer_mut(fields).unwrap();
+    vms["vpcNamespace"] = json!({"type": "string"});
+    let warnings =
+        |rule: &Value| decided(ControlPlane::Kubernetes, &review("CREATE", rule, None), &served, 404).0.warnings();
+    let said = warnings(&rule());
+    assert!(said.len() == 1 && said[0].ends_with("write `namespacePath: .spec.vpcNamespace`"), "{said:?}");
+    let mut silent = rule();
+    silent["metadata"]["annotations"][api::LEFT_OUT_ANNOTATION] = json!(".spec.vpcNamespace: it is always empty");
+    assert!(warnings(&silent).is_empty());
+    let mut right = rule();
+    right["spec"]["dependencies"][0]["fieldRef"]["namespacePath"] = json!(".spec.vpcNamespace");
+    assert!(warnings(&right).is_empty());
 }
 
 /// Covers two authors who choose the same name, such as a pack's `jobs` and a rule about another product's jobs.

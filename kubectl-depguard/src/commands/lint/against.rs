@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_controller::packs::LEFT_OUT_ANNOTATION;
 use depguard_core::FieldPath;
-use depguard_core::api::Strategy;
+use depguard_core::api::{LEFT_OUT_ANNOTATION, Strategy};
 use depguard_core::model::{GroupResource, Kind};
 use depguard_core::rule::Edge;
 use depguard_core::schema::{self, ExpectedType, KindFacts, Mismatch, NamespaceMismatch, PathFit, SchemaFit};
@@ -16,7 +15,6 @@ use super::kinds::{KindFindings, KindReference, Kinds};
 use super::nearest;
 use super::patches::Patches;
 use super::reading::{ParsedRule, dependency_of};
-use super::siblings;
 
 /// Limit on the searches for the nearest path: each compares all paths of a schema.
 const MAX_COMPARED: usize = 500;
@@ -182,10 +180,10 @@ fn check_namespace(
     targets: Option<&KindFacts>,
     report: &mut Report,
 ) {
-    let Err(problem) = schema::namespace(&written.rule, edge, dependents, targets) else { return };
+    let left_out: Vec<_> = schema::left_out(&written.subject.value).collect();
+    let Err(problem) = schema::namespace(&written.rule, edge, dependents, targets, &left_out) else { return };
     let (code, todo) = match &problem.what {
         NamespaceMismatch::WithoutEffect => (Code::NamespaceWithoutEffect, String::new()),
-        NamespaceMismatch::LeftOut(path) if siblings::is_namespace_left_out(&written.subject.value, path) => return,
         NamespaceMismatch::LeftOut(path) => (
             Code::NamespaceLeftOut,
             format!(", or write `{path}` and the reason why it says nothing into the annotation {LEFT_OUT_ANNOTATION}"),

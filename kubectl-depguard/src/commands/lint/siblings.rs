@@ -7,12 +7,11 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_controller::packs::LEFT_OUT_ANNOTATION;
 use depguard_core::FieldPath;
+use depguard_core::api::LEFT_OUT_ANNOTATION;
 use depguard_core::model::{GroupResource, Segment};
 use depguard_core::rule::Reference;
-use depguard_core::schema::{ExpectedType, KindState};
-use serde_json::Value;
+use depguard_core::schema::{self, ExpectedType, KindState};
 
 use super::code::Code;
 use super::finding::Report;
@@ -32,7 +31,7 @@ pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], kinds: 
     for rule in rules.iter().chain(others) {
         let dependent = rule.rule.dependent().gvr.group_resource();
         covered.extend(rule.rule.edges().iter().map(|edge| (dependent.clone(), edge.reference.path().clone())));
-        left_out.extend(left_out_by(&rule.subject.value).map(|path| (dependent.clone(), path)));
+        left_out.extend(schema::left_out(&rule.subject.value).map(|path| (dependent.clone(), path)));
     }
     let mut paths: BTreeMap<KindReference, Vec<FieldPath>> = BTreeMap::new();
     for written in rules {
@@ -80,22 +79,6 @@ fn names_in_schema(named: &KindReference, kinds: &mut Kinds) -> Vec<FieldPath> {
         }
         Ok(KindState::NotServed | KindState::NotInstalled | KindState::Unknown(_)) | Err(_) => Vec::new(),
     }
-}
-
-/// Returns the fields that a rule leaves out, each with all fields below. Each line of the annotation is a path and the
-/// reason; a line without a reason leaves nothing out.
-fn left_out_by(rule: &Value) -> impl Iterator<Item = FieldPath> {
-    let annotations = rule.pointer("/metadata/annotations");
-    let text = annotations.and_then(|annotations| annotations.get(LEFT_OUT_ANNOTATION)?.as_str()).unwrap_or_default();
-    text.lines().filter_map(|line| {
-        let (path, reason) = line.split_once(": ")?;
-        FieldPath::parse(path.trim()).ok().filter(|_| !reason.trim().is_empty())
-    })
-}
-
-/// Returns true if a rule leaves the field of a namespace out, by its path or by its name, and says why.
-pub(super) fn is_namespace_left_out(rule: &Value, path: &FieldPath) -> bool {
-    left_out_by(rule).any(|whole| is_within(path, &whole) || path.segments().ends_with(whole.segments()))
 }
 
 /// Returns true if the path is that one, or a path of a field below.
