@@ -1,11 +1,15 @@
 //! `unused`: lists objects of protected kinds to which no object refers.
 
+mod unapplied;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::lookup::ReferenceTarget;
 use depguard_core::model::{GroupResource, Namespace};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use self::unapplied::UnappliedPacks;
 
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::resource_name;
@@ -24,8 +28,10 @@ use crate::options::Global;
 ///
 /// The mirror of `dangling`: of every kind that is a target in a rule, lists the objects that no reference means. A use
 /// that no rule describes is not seen, so the command names the rules that it went by. An object is `unknown`, and not
-/// unused, if a rule that may mean its kind could not be read or can't find its dependents, or if a kind of dependents or
-/// a reference that may mean the object could not be read. Objects that are being deleted are left out. An object's
+/// unused, if a rule that may mean its kind could not be read or can't find its dependents, if a kind of dependents or
+/// a reference that may mean the object could not be read, or if a kind that is served, or that is in the files, may refer
+/// to it by a rule of a pack (`kubectl depguard rules list`) that is not applied. What a cluster puts into each namespace
+/// is left out: ServiceAccount `default` and ConfigMap `kube-root-ca.crt`. Objects that are being deleted are left out. An object's
 /// reference to itself doesn't count.
 ///
 /// Lists the objects in the namespace of the context, or all objects with -A, also those without a namespace; with -f,
@@ -95,7 +101,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     if let Some(nothing) = scan.coverage.nothing() {
         return Err(nothing);
     }
-    let report = Report::from_scan(&scan);
+    let report = Report::from_scan(&scan, &UnappliedPacks::find(&source, &rules, &scan).await?);
     if report.looked_at == 0 && scan.is_whole() {
         return Err(no_object(&scan, namespace.as_ref(), &args.selection));
     }
@@ -109,7 +115,7 @@ impl CommandReport for Report {
 }
 
 impl Report {
-    fn from_scan(scan: &Scan) -> Self {
+    fn from_scan(scan: &Scan, unapplied: &UnappliedPacks) -> Self {
         let mut edges = BTreeMap::<GroupResource, Vec<usize>>::new();
         for (index, applied) in scan.edges.iter().enumerate() {
             edges.entry(applied.target()).or_default().push(index);
@@ -124,14 +130,16 @@ impl Report {
         };
         for (object, uses) in scan.objects.iter().zip(uses(scan)) {
             let Some(edges) = edges.get(&object.kind.gvr.group_resource()) else { continue };
-            if !object.is_asked_for() || object.terminating {
+            if !object.is_asked_for() || object.terminating || is_made_by_the_cluster(object) {
                 continue;
             }
             report.looked_at += 1;
             if uses.is_used {
                 continue;
             }
-            let (why, rules) = (doubts(scan, object, edges, &uses), edges.iter().filter_map(rule).collect());
+            let mut why = doubts(scan, object, edges, &uses);
+            why.extend(unapplied.reasons(&object.kind.gvr.group_resource()));
+            let rules = edges.iter().filter_map(rule).collect();
             let object = object.identity();
             if why.is_empty() {
                 report.unused.push(UnusedObject { object, rules });
@@ -154,8 +162,8 @@ impl Report {
             (many, _) => format!("incomplete: it is unknown if {many} objects are used"),
         };
         Err(Failure::new(message).hint(
-            "the notes and reasons above name the rules, kinds and references: get the right to list them, or correct \
-             them",
+            "the notes and reasons above name the rules, kinds and references: get the right to list them, correct \
+             them, or apply the rules",
         ))
     }
 }
@@ -182,6 +190,13 @@ fn uses(scan: &Scan) -> Vec<Uses> {
         }
     }
     uses
+}
+
+/// Returns true for what a cluster puts into each namespace, and puts back whoever deletes it.
+fn is_made_by_the_cluster(object: &Object) -> bool {
+    let kind = &object.kind.gvr;
+    let made = [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")];
+    kind.group.is_core() && made.contains(&(kind.resource.as_str(), object.name()))
 }
 
 /// Returns the reasons why an object without a known use may be used nevertheless; `edges`: the edges whose target it is.

@@ -4,7 +4,7 @@ use kubectl_depguard::ExitStatus;
 use serde_json::{Value, json};
 
 use crate::references::files::{MISSING, OBJECTS, RULES, ran};
-use crate::references::scene::Scene;
+use crate::references::scene::{RULES as RULE_LIST, Scene, define, post};
 use crate::tool::{depguard, write};
 
 fn names(objects: &Value) -> Vec<String> {
@@ -197,4 +197,89 @@ async fn where_dependents_must_not_be_read_nothing_is_called_unused() {
     let told = scene.run(&["unused", "-n", "red"]).await;
     assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{told:?}");
     assert!(told.err.contains("so unused objects may be missing"), "{told:?}");
+}
+
+/// Secrets that a Pod and an Ingress use, one that nobody uses, and what each namespace has.
+const PACKED: &str = r"---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: x}
+spec: {containers: [{name: c, envFrom: [{secretRef: {name: env}}]}]}
+status: {phase: Running}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web, namespace: x}
+spec: {tls: [{secretName: tls}]}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: env, namespace: x}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: tls, namespace: x}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: left, namespace: x}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: x}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: left, namespace: x}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: kube-root-ca.crt, namespace: x}}
+";
+
+#[tokio::test]
+async fn what_a_pack_knows_to_be_used_is_not_offered_while_its_rules_are_not_applied() {
+    let unused = async |packs: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = depguard(&[&["rules", "show"], packs].concat()).await.well();
+        let file = write(folder.path(), "all.yaml", &format!("{rules}{PACKED}"));
+        let told = depguard(&["unused", "-n", "x", "-o", "json", "-f", file.to_str().unwrap()]).await;
+        let report: Value = serde_json::from_str(&told.out).unwrap();
+        (told.status, report)
+    };
+    let (status, report) = unused(&["kubernetes-workloads"]).await;
+    assert_eq!(status, ExitStatus::Failure, "{report}");
+    assert_eq!(names(&report["unknown"]), ["Secret/x/left", "Secret/x/tls"], "{report}");
+    let why = report["unknown"][1]["why"][0].as_str().unwrap();
+    assert!(
+        why.starts_with("Ingress, ServiceAccount may refer to it") && why.ends_with("rules show kubernetes-cluster`"),
+        "{why}"
+    );
+    // No kind in the files refers to accounts by a rule that is not here, and what each namespace has is left out.
+    assert_eq!(names(&report["unused"]), ["ServiceAccount/x/left"], "{report}");
+
+    let (status, report) = unused(&["kubernetes-workloads", "kubernetes-cluster"]).await;
+    assert_eq!(status, ExitStatus::Finding, "{report}");
+    assert_eq!(names(&report["unused"]), ["Secret/x/left", "ServiceAccount/x/left"], "{report}");
+    assert_eq!(report["unknown"], json!([]), "{report}");
+}
+
+#[tokio::test]
+async fn a_served_kind_of_a_pack_that_is_not_applied_leaves_it_unknown() {
+    let bed = crate::bed::Bed::kubernetes().await;
+    let cluster = bed.endpoint();
+    define(&cluster, "dependencies.opendefense.cloud", "v1alpha1", "dependencyrules", "DependencyRule", "Cluster")
+        .await;
+    define(&cluster, "a.example.com", "v1", "jars", "Jar", "Namespaced").await;
+    let rule = json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule", "metadata": {"name": "jars"},
+        "spec": {
+            "dependent": {"group": "a.example.com", "version": "v1", "kind": "Jar", "resource": "jars"},
+            "dependencies": [
+                {"group": "cert-manager.io", "version": "v1", "resource": "issuers", "kind": "Issuer", "fieldRef": {"path": ".spec.issuer"}},
+            ],
+        },
+    });
+    define(&cluster, "cert-manager.io", "v1", "issuers", "Issuer", "Namespaced").await;
+    post(&cluster, RULE_LIST, &rule).await;
+    let issuer = json!({"apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": {"name": "i", "namespace": "default"}});
+    post(&cluster, "/apis/cert-manager.io/v1/namespaces/default/issuers", &issuer).await;
+    let told = bed.depguard(&["unused", "-n", "default", "-o", "name"]).await;
+    // Nothing serves the kinds that may refer to an issuer.
+    assert_eq!((told.status, told.out.as_str()), (ExitStatus::Finding, "issuers.cert-manager.io/i\n"), "{told:?}");
+    define(&cluster, "cert-manager.io", "v1", "certificates", "Certificate", "Namespaced").await;
+    let told = bed.depguard(&["unused", "-n", "default"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    assert!(
+        told.out.contains("Certificate may refer to it") && told.out.contains("rules apply cert-manager"),
+        "{told:?}"
+    );
 }
