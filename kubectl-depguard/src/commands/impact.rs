@@ -12,6 +12,7 @@ use crate::cluster::named_objects::{NamedObject, NamedObjectsArgs};
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
+use crate::engine::members::Members;
 use crate::engine::reference_scan::{Follow, Object, ObjectIdentity, Scan, Scope};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::report::{CommandReport, ObjectReport};
@@ -30,6 +31,9 @@ use self::tree::{Line, Repetition};
 /// tree, or with -o mermaid or svg a drawing. A direct dependent blocks the deletion of the object, unless its rule only
 /// warns or audits; a drawing shows it in red. Reads all namespaces that you may read. With -l or
 /// --field-selector, only selected dependents are shown, and the objects between them and the object.
+///
+/// With a CustomResourceDefinition go the objects of its kind, and with a namespace the objects in it: the tree shows those
+/// to which objects refer that stay.
 ///
 /// Several objects get a tree each, or one drawing, and -o json or yaml prints a list of reports. All objects are read
 /// once; what could not be read counts for each of the trees.
@@ -133,16 +137,23 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let fallback = named.found.iter().find_map(|named| named.namespace.as_ref());
     let (selection, read_less) = (Some(&args.selection), read_less(&source));
     let scope = Scope { fallback, selection, ..Scope::all(Follow::Dependents, read_less) };
-    let known: Vec<_> = named.found.iter().map(|named| (&named.kind, &*named.object)).collect();
-    let scan = Scan::read(&source, &rules, scope, &known, terminal).await?;
+    let mut members = Vec::new();
+    for named in &named.found {
+        members.push(Members::read(&source, &rules, (&named.kind, &named.object), terminal).await?);
+    }
+    let known = named.found.iter().map(|named| (&named.kind, &*named.object));
+    let known: Vec<_> = known.chain(members.iter().flat_map(Members::known)).collect();
+    let mut scan = Scan::read(&source, &rules, scope, &known, terminal).await?;
+    scan.miss(members.iter().flat_map(|members| members.unread.iter().cloned()));
     let held_by = scan.held_by();
     let mut trees = Vec::new();
-    for NamedObject { kind, name, object, .. } in &named.found {
+    for (NamedObject { kind, name, object, .. }, members) in named.found.iter().zip(&members) {
         let own = object.pointer("/metadata/namespace").and_then(serde_json::Value::as_str);
         let Some(root) = scan.find(&kind.gvr.group_resource(), own, name) else {
             return Err(Failure::new(format!("{} {name} could not be read", kind.kind)).hint("run it again"));
         };
-        let lines = tree::selected(&scan, tree::lines(&scan, &held_by, root));
+        let members = tree::needed(&scan, &held_by, root, members);
+        let lines = tree::selected(&scan, tree::lines(&scan, &held_by, root, &members));
         trees.push(Tree { root, report: Report::from_scan(&scan, root, kind, lines) });
     }
     scan.print_unread(terminal)?;

@@ -246,6 +246,16 @@ impl Scan {
         self.dependents_seen.get(edge).is_some_and(|seen| seen.covers(namespace))
     }
 
+    /// Records further parts that could not be read.
+    pub(crate) fn miss(&mut self, unread: impl IntoIterator<Item = ReadFailure>) {
+        for unread in unread {
+            if !self.unread.contains(&unread) {
+                self.coverage.miss(std::slice::from_ref(&unread));
+                self.unread.push(unread);
+            }
+        }
+    }
+
     /// Returns true if the scan could read everything.
     pub(crate) fn is_whole(&self) -> bool {
         self.unread.is_empty()

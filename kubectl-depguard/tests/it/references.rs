@@ -4,6 +4,7 @@ mod beside_a_server;
 pub(crate) mod files;
 mod flawed;
 mod live;
+mod members;
 mod passed_over;
 pub(crate) mod scene;
 mod selection;

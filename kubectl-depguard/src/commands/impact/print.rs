@@ -14,6 +14,9 @@ use crate::io::report::{ReportList, print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
 
+/// Field of an object that refers to nothing, and that is deleted with the object above it.
+const GOES_WITH_IT: &str = "goes with it";
+
 /// Prints the trees in the requested format. `are_several`: the user named several objects, even if only one exists.
 pub(super) fn trees(
     trees: &[Tree<'_>],
@@ -69,6 +72,15 @@ fn table(trees: &[Tree<'_>], are_several: bool) -> Table {
     let mut table = Table::new(are_several.then_some("TARGET").into_iter().chain(headings));
     for Report { target, dependents, .. } in trees.iter().map(|tree| &tree.report) {
         for (_, Dependent { object, depth, depends_on, by, .. }) in dependents.iter() {
+            if by.is_empty() {
+                let target = are_several.then(|| target.to_string());
+                let cells = [object.to_string(), depends_on.to_string(), depth.to_string()];
+                table.push(target.into_iter().chain(cells).chain([
+                    GOES_WITH_IT.to_owned(),
+                    String::new(),
+                    String::new(),
+                ]));
+            }
             for RuleField { rule, field, on_delete, .. } in by {
                 let target = are_several.then(|| target.to_string());
                 table.push(target.into_iter().chain([
@@ -91,7 +103,10 @@ fn print_tree(tree: &Tree<'_>, scan: &Scan, terminal: &mut Terminal) -> Result<(
     writeln!(terminal.out(), "{target}")?;
     let mut branches = Branches::default();
     for (line, dependent) in report.dependents.iter() {
-        let by: Vec<_> = dependent.by.iter().map(RuleField::text).collect();
+        let mut by: Vec<_> = dependent.by.iter().map(RuleField::text).collect();
+        if by.is_empty() {
+            by.push(GOES_WITH_IT.to_owned());
+        }
         let object = terminal.paint(Tone::Strong, &one_line(&dependent.object.to_string()));
         let by = terminal.paint(Tone::Faint, &one_line(&by.join(", ")));
         let left_out = if dependent.selected { "" } else { " (not selected)" };

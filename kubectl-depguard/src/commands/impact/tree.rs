@@ -1,11 +1,41 @@
 //! Tree of dependents, line by line.
 
-use crate::engine::reference_scan::Scan;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::cluster::kinds::KindInfo;
+use crate::cluster::resource_path::text;
+use crate::engine::members::Members;
+use crate::engine::reference_scan::{Object, Scan};
 pub(super) use crate::io::tree::{Branches, Line, Repetition};
 
+/// Returns the members of `root` to which objects refer that stay: indexes in the scan's objects.
+pub(super) fn needed(scan: &Scan, held_by: &[Vec<usize>], root: usize, members: &Members) -> Vec<usize> {
+    let find = |(kind, object): (&KindInfo, &Value)| {
+        scan.find(
+            &kind.gvr.group_resource(),
+            object.pointer("/metadata/namespace")?.as_str(),
+            text(object, "/metadata/name"),
+        )
+    };
+    let members: BTreeSet<_> = members.known().filter_map(find).collect();
+    // Whatever is in a namespace goes with it, also what no rule protects.
+    let namespace = scan.objects.get(root).filter(|root| root.kind.gvr.resource.as_str() == "namespaces");
+    let stays = |index: usize| {
+        let own = scan.objects.get(index).and_then(Object::namespace);
+        !members.contains(&index) && namespace.is_none_or(|namespace| own != Some(namespace.name()))
+    };
+    let is_needed = |member: &&usize| {
+        let references = held_by.get(**member).into_iter().flatten();
+        references.filter_map(|index| scan.references.get(*index)).any(|reference| stays(reference.from))
+    };
+    members.iter().filter(is_needed).copied().collect()
+}
+
 /// Lists all dependents of `root`, direct and indirect, with the references of each to its parent; `held_by`: the
-/// references that hold each object of the scan.
-pub(super) fn lines(scan: &Scan, held_by: &[Vec<usize>], root: usize) -> Vec<Line> {
+/// references that hold each object of the scan. The `members` of the root come first, which have no reference to it.
+pub(super) fn lines(scan: &Scan, held_by: &[Vec<usize>], root: usize, members: &[usize]) -> Vec<Line> {
     crate::io::tree::lines(root, |object| {
         let references = held_by.get(object).into_iter().flatten();
         let mut references: Vec<_> = references
@@ -22,7 +52,9 @@ pub(super) fn lines(scan: &Scan, held_by: &[Vec<usize>], root: usize) -> Vec<Lin
             let (from, ..) = of_one.first()?;
             Some((*from, of_one.iter().map(|(_, _, index)| *index).collect()))
         });
-        dependents.collect()
+        // The last ones come first on the tree.
+        let members = members.iter().rev().filter(|_| object == root).map(|member| (*member, Vec::new()));
+        dependents.chain(members).collect()
     })
 }
 
@@ -111,7 +143,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let scan = runtime.block_on(scan(&nodes));
             let root = (0..scan.objects.len()).find(|object| name(&scan, *object) == 0).unwrap();
-            let lines = lines(&scan, &scan.held_by(), root);
+            let lines = lines(&scan, &scan.held_by(), root, &[]);
 
             let refers = |from: usize, to: usize| from != to && nodes[from].contains(&to);
             let mut reached = BTreeSet::from([0]);

@@ -94,6 +94,8 @@ pub(crate) enum DeletionState {
     Refused,
     /// The deletion was accepted, or would be, and the object stays.
     Hanging,
+    /// Nothing stands in the way, but others refer to what goes with the object.
+    Breaking,
     /// Too much could not be read.
     Unknown,
 }
@@ -353,6 +355,7 @@ impl<'a> Answer<'a> {
             _ if self.target.is_terminating() && is_held => DeletionState::Hanging,
             Some(true) if !self.target.is_terminating() => DeletionState::Refused,
             _ if is_held => DeletionState::Hanging,
+            Some(false) if self.has(Effect::Breaks) => DeletionState::Breaking,
             // Without a dry run nobody knows whether a webhook or policy refuses, and a dry run says nothing of finalizers.
             Some(false)
                 if self.flawed_rules.is_empty()

@@ -25,6 +25,8 @@ pub(crate) enum Effect {
     Refuses,
     /// The object stays although its deletion was accepted, or would stay.
     Holds,
+    /// The deletion passes, and takes away what others refer to.
+    Breaks,
     /// The API server asks it before it deletes; a dry run shows the answer.
     MayRefuse,
     /// The object stays until a controller that depguard doesn't know has done its work; nobody knows if one runs.
@@ -53,6 +55,8 @@ pub(crate) enum ObstacleSource {
     Namespace,
     /// Objects in a namespace.
     NamespaceContent,
+    /// Objects of the kind that the object defines.
+    Definition,
     /// Webhooks and policies that review deletions.
     Admission,
     /// Rights of the caller.
@@ -86,6 +90,7 @@ impl Effect {
         match self {
             Self::Refuses => "refuses",
             Self::Holds => "holds",
+            Self::Breaks => "breaks",
             Self::MayRefuse => "may refuse",
             Self::MayHold => "may hold",
             Self::Delays => "delays",

@@ -13,6 +13,7 @@ use crate::io::terminal::Terminal;
 
 mod admission;
 mod content;
+mod definition;
 mod finalizers;
 mod global_owner;
 mod known_finalizers;
@@ -40,6 +41,7 @@ pub(super) async fn find(subject: Subject<'_>) -> Result<Obstacles, Failure> {
     volumes::find(&subject, &mut found).await?;
     node::find(&subject, &mut found).await?;
     owned::find(&subject, &mut found).await?;
+    definition::find(&subject, &mut found).await?;
     namespace::find(&subject, &mut found).await?;
     // A deletion that was accepted is not reviewed again.
     if !subject.target.is_terminating() {

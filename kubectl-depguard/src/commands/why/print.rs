@@ -92,6 +92,10 @@ fn head(answer: &Answer<'_>, terminal: &Terminal) -> String {
         DeletionState::Free => (Tone::Good, format!("free: {}", unblocked(answer))),
         DeletionState::Refused => (Tone::Bad, format!("refused: {shown} {}", what_refuses(answer))),
         DeletionState::Hanging => (Tone::Bad, format!("hangs: {shown} {}", what_holds(answer))),
+        DeletionState::Breaking => (
+            Tone::Bad,
+            format!("breaks: nothing refuses the deletion of {shown}, and others refer to what goes with it"),
+        ),
         DeletionState::Unknown => {
             (Tone::Warning, format!("unknown: could not find out what blocks the deletion of {shown}"))
         }
