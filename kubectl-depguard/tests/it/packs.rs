@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use depguard_controller::manifests::pack_objects;
 use depguard_controller::packs::RulePack;
+use depguard_testbed::{Fault, When};
 use kubectl_depguard::ExitStatus;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::bed::Bed;
@@ -307,23 +308,20 @@ async fn packs_are_listed_shown_and_applied() {
     }
     assert_eq!(bed.endpoint().list_json(rules).await.unwrap().items.len(), pack.rules().len());
 
-    // Somebody else has rules of two of the pack's names: both are told, and nothing is applied.
+    // The API server refuses two of the pack's rules: both are told, and nothing is applied.
     let workloads = RulePack::by_name("kubernetes-workloads").unwrap();
-    let mut own: Vec<_> = workloads.rules().into_iter().take(2).collect();
-    for rule in &mut own {
-        rule["spec"]["dependent"]["resource"] = json!("others");
-        bed.endpoint().post_json(rules, rule).await.unwrap();
-    }
-    let names = own.iter().map(|rule| rule["metadata"]["name"].as_str().unwrap());
     let before = bed.endpoint().list_json(rules).await.unwrap().items.len();
+    let faults = bed.testbed.faults();
+    let refused = ["jobs", "pods"];
+    let injected = refused.map(|name| {
+        faults.inject(Fault::Forbidden, When::always().method("PATCH").path(&format!("dependencyrules/{name}")))
+    });
     let ran = bed.depguard(&["rules", "apply", "kubernetes-workloads"]).await;
     assert!(ran.status == ExitStatus::Failure && ran.out.is_empty(), "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("nothing was applied, for 2 reasons: "), "{}", ran.err);
-    assert!(names.clone().all(|name| ran.err.contains(&format!("/{name}: "))), "{}", ran.err);
+    assert!(refused.iter().all(|name| ran.err.contains(&format!("/{name}: "))), "{}", ran.err);
     assert_eq!(bed.endpoint().list_json(rules).await.unwrap().items.len(), before);
-    for name in names {
-        bed.endpoint().delete(&format!("{rules}/{name}"), depguard_kcp::Preconditions::default()).await.unwrap();
-    }
+    injected.into_iter().for_each(|fault| faults.clear(fault));
     bed.depguard(&["rules", "apply", "kubernetes-workloads"]).await.well();
     let pack_rules = pack.rules().len() + workloads.rules().len();
 

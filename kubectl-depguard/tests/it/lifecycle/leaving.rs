@@ -69,6 +69,7 @@ async fn with_the_webhook_dead_nothing_is_left_that_refuses() {
     let done = bed.depguard(&["uninstall", "--yes"]).await;
     let (err, out) = (done.err.clone(), done.well());
     let first = "validatingwebhookconfiguration.admissionregistration.k8s.io/dependency-controller deleted\n\
+                 validatingwebhookconfiguration.admissionregistration.k8s.io/depguard-rules deleted\n\
                  1 referenceregisters.dependencies.opendefense.cloud deleted\n";
     assert!(out.starts_with(first), "{out}");
     assert!(at.list_json(&RegisterName::collection()).await.unwrap().items.is_empty());
