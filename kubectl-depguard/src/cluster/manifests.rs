@@ -64,11 +64,11 @@ impl Manifests {
     /// Builds the manifests from files, some of which can't be read or hold no manifests.
     pub(crate) fn from_files(files: Files, namespace: &Namespace, surroundings: Surroundings) -> Result<Self, Failure> {
         let Files { records, unread, others } = files;
-        let (records, mut remarks) = once(records, namespace);
-        remarks.extend(others.iter().map(|file| skipped(file)));
+        let (records, differing) = once(records, namespace);
         let mut manifests = Self::from_records(records, namespace, surroundings)?;
         manifests.unread.splice(0..0, unread);
-        manifests.remarks.splice(0..0, remarks);
+        manifests.remarks.splice(0..0, others.iter().map(|file| skipped(file)));
+        differing.iter().for_each(|object| manifests.doubt_one_of(object));
         Ok(manifests)
     }
 
@@ -216,6 +216,22 @@ impl Manifests {
         }
     }
 
+    /// Reports an object that differs in two places: a patch of kustomize has few of the object's references, and an overlay
+    /// others. If a rule is about the kind, what the object refers to is unknown.
+    fn doubt_one_of(&mut self, Differing { object_type, name, first, last }: &Differing) {
+        let ObjectType { api_version, kind, .. } = &**object_type;
+        let known = self.kind_named(api_version, kind).map(|known| known.gvr.group_resource());
+        let targets = known.map(|kind| self.referred_to_by(&kind)).unwrap_or_default();
+        if targets.is_empty() {
+            self.remarks.push(format!("{kind}/{name} differs in {first} and {last}; the last one counts"));
+            return;
+        }
+        let why = format!(
+            "it differs in {first} and {last}; name the files of one of them with -f, or what `kustomize build` prints"
+        );
+        self.unread.push(ReadFailure { what: format!("{kind}/{name}"), why, reach: Reach::These(targets) });
+    }
+
     /// Returns the kind of objects with this `apiVersion` and `kind`; `None` if there can be no such kind.
     fn kind_named(&self, api_version: &str, kind: &str) -> Option<KindInfo> {
         if let Some(known) = self.kinds.of_object(api_version, kind) {
@@ -355,10 +371,18 @@ struct Place {
     namespaced: Option<bool>,
 }
 
+/// Object that differs in two places.
+struct Differing {
+    object_type: Arc<ObjectType>,
+    name: String,
+    first: Origin,
+    last: Origin,
+}
+
 /// Keeps each object once. Of several objects with the same name the last counts, as if the files were applied one by
-/// one; a remark says where they differ.
-fn once(given: Vec<ObjectRecord>, namespace: &Namespace) -> (Vec<ObjectRecord>, Vec<String>) {
-    let (mut kept, mut remarks): (Vec<usize>, _) = (Vec::with_capacity(given.len()), Vec::new());
+/// one. Returns those that differ, too.
+fn once(given: Vec<ObjectRecord>, namespace: &Namespace) -> (Vec<ObjectRecord>, Vec<Differing>) {
+    let (mut kept, mut differing): (Vec<usize>, _) = (Vec::with_capacity(given.len()), Vec::new());
     let mut places = HashMap::with_capacity(given.len());
     for (index, record) in given.iter().enumerate() {
         let within = if record.namespace.is_empty() { namespace.as_str() } else { &record.namespace };
@@ -370,8 +394,12 @@ fn once(given: Vec<ObjectRecord>, namespace: &Namespace) -> (Vec<ObjectRecord>, 
             places.insert((group, kind, within, &*record.name), place);
             let Some(last) = kept.get_mut(place) else { continue };
             if let Some(known) = given.get(*last).filter(|known| known.text != record.text) {
-                let (first, last, name) = (&known.origin, &record.origin, &record.name);
-                remarks.push(format!("{kind}/{name} differs in {first} and {last}; the last one counts"));
+                differing.push(Differing {
+                    object_type: Arc::clone(&record.object_type),
+                    name: record.name.to_string(),
+                    first: known.origin.clone(),
+                    last: record.origin.clone(),
+                });
             }
             *last = index;
             continue;
@@ -380,11 +408,11 @@ fn once(given: Vec<ObjectRecord>, namespace: &Namespace) -> (Vec<ObjectRecord>, 
     }
     drop(places);
     if kept.len() == given.len() {
-        return (given, remarks);
+        return (given, differing);
     }
     let mut given: Vec<_> = given.into_iter().map(Some).collect();
     let kept = kept.into_iter().filter_map(|index| given.get_mut(index).and_then(Option::take));
-    (kept.collect(), remarks)
+    (kept.collect(), differing)
 }
 
 #[cfg(test)]

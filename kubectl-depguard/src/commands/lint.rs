@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::cluster::api_server::ApiServer;
 use crate::cluster::documents::{Document, Text};
 use crate::cluster::files::{self, FileArgs, Needed};
+use crate::cluster::rule_manifests::{ends_of, kind_of};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::CheckOutputArgs;
 use crate::io::terminal::Terminal;
@@ -185,7 +186,9 @@ impl Linting {
         let control_plane =
             control_plane.unwrap_or_else(|| if is_kcp() { ControlPlane::Kcp } else { ControlPlane::Kubernetes });
         let mut report = Report::default();
-        let kinds = Kinds::read(definitions, &mut report);
+        let specs = rules.iter().chain(&others).filter_map(|rule| rule.value.get("spec"));
+        let named = specs.flat_map(ends_of).filter_map(|end| Some(kind_of(end)?.group_resource())).collect();
+        let kinds = Kinds::read(definitions, &named, &mut report);
         names::check(control_plane, &rules, &replaced, &mut report);
         Self { control_plane, rules, others, kinds, report }
     }

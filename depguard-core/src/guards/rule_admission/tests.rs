@@ -131,6 +131,10 @@ fn a_kind_or_a_version_that_is_not_served_is_a_warning() {
         assert!(decision.allowed() && decision.label() == "warned", "{decision:?}");
         assert!(decision.warnings()[0].contains(expected), "{decision:?}");
     }
+    // An API server stores only the fields that the installed definition has, which may be a newer one.
+    let newer = created(|rule| rule["spec"]["dependencies"][0]["newer"] = json!("a"));
+    let said = "not a DependencyRule that this version knows: unknown field `newer`";
+    assert!(newer.allowed() && newer.warnings()[0].starts_with(said), "{newer:?}");
     // A pack's rule about a product that is not installed sleeps.
     let absent = |rule: &mut Value| rule["spec"]["dependencies"][0]["group"] = json!("other.example.com");
     assert_eq!(created(absent), RuleDecision::Accepted(Vec::new()));

@@ -68,8 +68,8 @@ impl KindReference {
 
 impl Kinds {
     /// Reads definitions. If a kind has several, the last one counts that an APIExport among the documents names,
-    /// otherwise the last one.
-    pub(super) fn read(documents: Vec<Subject>, report: &mut Report) -> Self {
+    /// otherwise the last one, which is reported of the kinds that rules have `named`.
+    pub(super) fn read(documents: Vec<Subject>, named: &BTreeSet<GroupResource>, report: &mut Report) -> Self {
         let (definitions, others): (Vec<_>, Vec<_>) =
             documents.into_iter().partition(|subject| crate::cluster::documents::is_definition(&subject.value));
         let used: BTreeSet<_> = others.iter().flat_map(|other| schemas_of(&other.value)).collect();
@@ -87,7 +87,7 @@ impl Kinds {
                 continue;
             };
             let (is_used, was_used) = (used.contains(definition.name()), used.contains(other.name()));
-            if is_used == was_used {
+            if is_used == was_used && named.contains(&kind) {
                 let message = format!(
                     "{} defines {kind}, too; this definition counts: give only one, or the APIExport that names the \
                      right one",

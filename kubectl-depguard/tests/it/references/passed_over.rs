@@ -63,6 +63,55 @@ async fn what_no_rule_names_is_passed_over_with_a_note_where_it_has_no_name() {
     assert!(told.err.contains("kustomization.yaml:1: it has no name"), "{told:?}");
 }
 
+/// A patch of kustomize has an object's name and few of its references; an overlay's object has others.
+#[tokio::test]
+async fn an_object_that_differs_in_two_files_leaves_what_it_refers_to_untold() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "base.yaml", &format!("{RULES}---{OBJECTS}"));
+    let path = folder.path().to_str().unwrap();
+    let vm = |name: &str, namespace: &str| {
+        format!(
+            "---\n{{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {{name: {name}, namespace: {namespace}}}, \
+             spec: {{size: 4}}}}\n"
+        )
+    };
+    let all = [
+        &["unused", "-A"][..],
+        &["dangling"],
+        &["why", "vpc", "a", "-n", "x", "-o", "wide"],
+        &["impact", "vpc", "a", "-n", "x"],
+    ];
+    let statuses = async || {
+        let mut statuses = Vec::new();
+        for command in all {
+            let told = depguard(&[command, &["-f", path]].concat()).await;
+            statuses.push((told.status, format!("{}{}", told.out, told.err)));
+        }
+        statuses
+    };
+    let of = |statuses: &[(ExitStatus, String)]| statuses.iter().map(|(status, _)| *status).collect::<Vec<_>>();
+    let (found, well, untold) = (ExitStatus::Finding, ExitStatus::Well, ExitStatus::Failure);
+    let before = statuses().await;
+    // Nothing refers to one of the machines.
+    assert_eq!(of(&before), [found, well, found, well], "{before:?}");
+    write(folder.path(), "patch.yaml", &format!("{}{}", vm("m1", "x"), vm("m2", "yy")));
+    let patched = statuses().await;
+    assert_eq!(of(&patched), [untold; 4], "{patched:?}");
+    for (_, said) in &patched {
+        assert!(said.contains("VirtualMachine/m1") && said.contains("it differs in "), "{said}");
+    }
+    let of_target = |said: &str| said.lines().find(|line| line.starts_with("VPC/x/a")).map(str::to_owned);
+    assert!(of_target(&patched[0].1).is_some_and(|line| line.contains(" unknown ")), "{patched:?}");
+    // The object that everybody refers to may differ as it likes.
+    write(
+        folder.path(),
+        "patch.yaml",
+        "{apiVersion: network.example.com/v1, kind: VPC, metadata: {name: a, namespace: x}}\n",
+    );
+    let again = statuses().await;
+    assert_eq!(of(&again), [found, well, found, well], "{again:?}");
+}
+
 /// The list is as `kubectl get --raw` prints it.
 #[tokio::test]
 async fn a_list_says_of_which_kind_its_items_are() {
