@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::names::{COMPAT_LOCKS_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
 use crate::model::vital_kind::VitalKind;
-use crate::model::webhook_configuration::{NAMESPACE_LABEL, not_in, of_webhooks, webhook};
+use crate::model::webhook_configuration::{NAMESPACE_LABEL, changed, not_in, of_webhooks, webhook};
 
 /// Path for reviews of locks, and of locked objects.
 pub(super) const PATH: &str = "/lock";
@@ -276,13 +276,6 @@ fn namespaces(own: Option<&str>, label: Option<&str>) -> Value {
         selector.insert("matchLabels".to_owned(), json!({label: "true"}));
     }
     Value::Object(selector)
-}
-
-fn changed<const N: usize>(mut webhook: Value, fields: [(&str, Value); N]) -> Value {
-    if let Some(webhook) = webhook.as_object_mut() {
-        webhook.extend(fields.map(|(field, value)| (field.to_owned(), value)));
-    }
-    webhook
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use depguard_core::api;
 use serde_json::Value;
 
 use crate::model::names::RULE_ADMISSION_CONFIGURATION;
-use crate::model::webhook_configuration::{entry, of_webhooks, webhook};
+use crate::model::webhook_configuration::{changed, entry, of_webhooks, webhook};
 
 /// Path for reviews of rules.
 pub(crate) const PATH: &str = "/rule";
@@ -16,12 +16,7 @@ const PATIENCE: u8 = 5;
 /// none does: nothing is refused then, and the rules' statuses say the same later.
 pub(crate) fn desired(client: &Value) -> Value {
     let rules = [entry(&["CREATE", "UPDATE"], api::GROUP, "*", api::PLURAL, "*")];
-    let mut webhook = webhook("rules.dependencies.opendefense.cloud", "Ignore", &rules, client);
-    if let Some(fields) = webhook.as_object_mut() {
-        fields.extend(
-            [("sideEffects", "None".into()), ("timeoutSeconds", PATIENCE.into())]
-                .map(|(field, value)| (field.to_owned(), value)),
-        );
-    }
-    of_webhooks(RULE_ADMISSION_CONFIGURATION, &[webhook])
+    let webhook = webhook("rules.dependencies.opendefense.cloud", "Ignore", &rules, client);
+    let fields = [("sideEffects", "None".into()), ("timeoutSeconds", PATIENCE.into())];
+    of_webhooks(RULE_ADMISSION_CONFIGURATION, &[changed(webhook, fields)])
 }

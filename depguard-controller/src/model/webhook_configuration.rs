@@ -137,6 +137,14 @@ pub(crate) fn webhook(name: &str, policy: &str, rules: &[Value], client_config: 
     })
 }
 
+/// Returns the webhook with other values of these fields.
+pub(crate) fn changed<const N: usize>(mut webhook: Value, fields: [(&str, Value); N]) -> Value {
+    if let Some(webhook) = webhook.as_object_mut() {
+        webhook.extend(fields.map(|(field, value)| (field.to_owned(), value)));
+    }
+    webhook
+}
+
 /// Rules that have the deletions of a kind reviewed. An eviction deletes a Pod too, and is no DELETE; a kcp serves none.
 fn entries(kind: &GroupResource, in_kubernetes: bool) -> impl Iterator<Item = Value> {
     let (group, resource) = (kind.group.as_str(), kind.resource.as_str());

@@ -151,15 +151,7 @@ async fn unserved(endpoint: &Endpoint, group: &str) -> KindState {
 
 /// Returns true if two names are the same but for one letter, or for two letters that changed places.
 fn is_within_a_slip(one: &str, other: &str) -> bool {
-    let same = |pairs: &mut dyn Iterator<Item = (&u8, &u8)>| pairs.take_while(|(one, other)| one == other).count();
-    let before = same(&mut one.as_bytes().iter().zip(other.as_bytes()));
-    let (one, other) = (one.as_bytes().split_at(before).1, other.as_bytes().split_at(before).1);
-    let after = same(&mut one.iter().rev().zip(other.iter().rev()));
-    match (one.split_at(one.len() - after).0, other.split_at(other.len() - after).0) {
-        ([] | [_], [] | [_]) => true,
-        ([one, next], [other, last]) => (one, next) == (last, other),
-        _ => false,
-    }
+    strsim::osa_distance(one, other) <= 1
 }
 
 fn is_name(name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! HTTP responses of the service.
 
 use bytes::Bytes;
+use depguard_core::Review;
 use depguard_core::decision::{Causes, Sender};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
@@ -45,8 +46,17 @@ pub(crate) fn refusal(uid: &str, sender: Sender, message: &str, causes: &Causes)
     .into_bytes()
 }
 
+/// Returns the AdmissionReview that answers a review: the refusal with this `message`, or else the allowance with these
+/// warnings.
+pub(crate) fn decided(review: &Review<'_>, message: Option<String>, causes: &Causes, warnings: &[String]) -> Vec<u8> {
+    match message {
+        Some(message) => refusal(review.uid(), Sender::from_review(review), &message, causes),
+        None => allowed(review.uid(), warnings),
+    }
+}
+
 /// Returns the AdmissionReview that allows a review, with these warnings.
-pub(crate) fn allowed(uid: &str, warnings: &[String]) -> Vec<u8> {
+fn allowed(uid: &str, warnings: &[String]) -> Vec<u8> {
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "response": {"uid": uid, "allowed": true, "warnings": warnings},

@@ -379,12 +379,7 @@ impl<P: ApiReader> Shared<P> {
         self.metrics.took(way, time.begun.elapsed());
         owners::tell(&review, &decision, &self.metrics);
         traces::note(|| About::new(&review, decision.label()));
-        Ok(match decision.message() {
-            Some(message) => {
-                response::refusal(review.uid(), Sender::from_review(&review), &message, &decision.causes())
-            }
-            None => response::allowed(review.uid(), &[]),
-        })
+        Ok(response::decided(&review, decision.message(), &decision.causes(), &[]))
     }
 
     async fn admit_rule(&self, admissions: &RuleAdmissions, bytes: &[u8], time: Time) -> Result<Vec<u8>, Rejection> {
@@ -393,10 +388,7 @@ impl<P: ApiReader> Shared<P> {
         let decision = admissions.decide(&self.reads, &review, || self.place(), time.deadline).await?;
         rule_admission::tell(&review, &decision, &self.metrics);
         traces::note(|| About::new(about, decision.label()));
-        Ok(match decision.message() {
-            Some(message) => response::refusal(about.uid(), Sender::from_review(about), &message, &decision.causes()),
-            None => response::allowed(about.uid(), &decision.warnings()),
-        })
+        Ok(response::decided(about, decision.message(), &decision.causes(), &decision.warnings()))
     }
 
     async fn decide_locks(

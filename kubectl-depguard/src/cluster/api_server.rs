@@ -130,7 +130,8 @@ impl ApiServer {
                 Err(why) => unread.push(refused(what, &why)?),
             }
         }
-        let kinds = self.kinds().await?;
+        let needs_kinds = objects.iter().any(|rule| rule_flaws::misses_kinds(rule));
+        let kinds = if needs_kinds { Some(self.kinds().await?) } else { None };
         let mut rules = Rules {
             control_plane: self.control_plane,
             flawed: objects.iter().filter_map(|rule| rule_flaws::reported(rule, kinds)).collect(),

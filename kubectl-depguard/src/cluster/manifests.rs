@@ -1,5 +1,7 @@
 //! Manifests read as one cluster in which every export is bound.
 
+mod duplicates;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use depguard_core::model::{GroupResource, Namespace, Version};
 use depguard_core::{ControlPlane, Group, GroupVersionResource, Workspaces, api};
 use serde_json::{Value, json};
 
+use self::duplicates::{Differing, once};
 use crate::cluster::built_in_kinds::{self, scope_of};
 use crate::cluster::documents::{Document, Origin, text};
 use crate::cluster::files::{Files, skipped};
@@ -369,50 +372,6 @@ struct Place {
     gvr: Arc<GroupVersionResource>,
     /// `None` if the scope is unknown.
     namespaced: Option<bool>,
-}
-
-/// Object that differs in two places.
-struct Differing {
-    object_type: Arc<ObjectType>,
-    name: String,
-    first: Origin,
-    last: Origin,
-}
-
-/// Keeps each object once. Of several objects with the same name the last counts, as if the files were applied one by
-/// one. Returns those that differ, too.
-fn once(given: Vec<ObjectRecord>, namespace: &Namespace) -> (Vec<ObjectRecord>, Vec<Differing>) {
-    let (mut kept, mut differing): (Vec<usize>, _) = (Vec::with_capacity(given.len()), Vec::new());
-    let mut places = HashMap::with_capacity(given.len());
-    for (index, record) in given.iter().enumerate() {
-        let within = if record.namespace.is_empty() { namespace.as_str() } else { &record.namespace };
-        let (group, kind) = (record.object_type.group().unwrap_or_default(), record.object_type.kind.as_str());
-        // Objects without a name are never duplicates of each other.
-        if !record.name.is_empty()
-            && let Some(place) = places.insert((group, kind, within, &*record.name), kept.len())
-        {
-            places.insert((group, kind, within, &*record.name), place);
-            let Some(last) = kept.get_mut(place) else { continue };
-            if let Some(known) = given.get(*last).filter(|known| known.text != record.text) {
-                differing.push(Differing {
-                    object_type: Arc::clone(&record.object_type),
-                    name: record.name.to_string(),
-                    first: known.origin.clone(),
-                    last: record.origin.clone(),
-                });
-            }
-            *last = index;
-            continue;
-        }
-        kept.push(index);
-    }
-    drop(places);
-    if kept.len() == given.len() {
-        return (given, differing);
-    }
-    let mut given: Vec<_> = given.into_iter().map(Some).collect();
-    let kept = kept.into_iter().filter_map(|index| given.get_mut(index).and_then(Option::take));
-    (kept.collect(), differing)
 }
 
 #[cfg(test)]

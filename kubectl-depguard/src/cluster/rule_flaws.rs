@@ -16,26 +16,37 @@ use crate::cluster::resource_path::text;
 use crate::cluster::rule_manifests::{ends_of, kind_of};
 use crate::cluster::rules::{Reach, ReadFailure, targets_of};
 
-/// Returns the flaw that a controller reports in the conditions of a rule, if they are about its current version.
-pub(crate) fn reported(rule: &Value, kinds: &Kinds) -> Option<ReadFailure> {
+/// Returns true if a controller reports that kinds of a rule are missing: those that are served tell whether the rule
+/// misspells one.
+pub(crate) fn misses_kinds(rule: &Value) -> bool {
+    untrue(rule, "ResolvedRefs").is_some_and(|it| is_about_kinds(text(it, "/reason")))
+}
+
+fn is_about_kinds(reason: &str) -> bool {
+    matches!(reason, "KindNotFound" | "Dormant")
+}
+
+/// Returns a condition of a rule that is False, if it is about the rule's current version.
+fn untrue<'r>(rule: &'r Value, type_: &str) -> Option<&'r Value> {
     let generation = rule.pointer("/metadata/generation");
-    let untrue = |type_: &str| {
-        let conditions = rule.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-        let is_current =
-            |condition: &Value| condition.get("observedGeneration").is_none_or(|of| Some(of) == generation);
-        let mut untrue = conditions.filter(|it| text(it, "/status") == "False" && is_current(it));
-        untrue.find(|condition| text(condition, "/type") == type_)
-    };
-    let (accepted, resolved) = (untrue("Accepted"), untrue("ResolvedRefs"));
+    let conditions = rule.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let is_current = |condition: &Value| condition.get("observedGeneration").is_none_or(|of| Some(of) == generation);
+    let mut untrue = conditions.filter(|it| text(it, "/status") == "False" && is_current(it));
+    untrue.find(|condition| text(condition, "/type") == type_)
+}
+
+/// Returns the flaw that a controller reports in the conditions of a rule, if they are about its current version. `kinds`
+/// are needed only for a rule that [misses](misses_kinds) some.
+pub(crate) fn reported(rule: &Value, kinds: Option<&Kinds>) -> Option<ReadFailure> {
+    let (accepted, resolved) = (untrue(rule, "Accepted"), untrue(rule, "ResolvedRefs"));
     let misnamed = resolved.filter(|it| match text(it, "/reason") {
         // The target's provider wants no protection by this rule.
         "RefNotPermitted" => false,
-        "KindNotFound" | "Dormant" => {
-            ends_of(rule.get("spec").unwrap_or(&Value::Null)).any(|end| is_misnamed(end, kinds))
-        }
+        reason if is_about_kinds(reason) => kinds
+            .is_none_or(|kinds| ends_of(rule.get("spec").unwrap_or(&Value::Null)).any(|end| is_misnamed(end, kinds))),
         _ => true,
     });
-    let enforced = untrue("Enforced").filter(|it| resolved.is_none() && text(it, "/reason") == "NotEnforceable");
+    let enforced = untrue(rule, "Enforced").filter(|it| resolved.is_none() && text(it, "/reason") == "NotEnforceable");
     let flaw = accepted.or(misnamed).or(enforced)?;
     Some(failure(rule, misnamed.is_some(), text(flaw, "/message").to_owned()))
 }

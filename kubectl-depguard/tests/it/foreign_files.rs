@@ -106,7 +106,7 @@ async fn a_patch_of_a_definition_does_not_replace_it() {
     assert_eq!(folder.run(&["dangling"]).await.status, ExitStatus::Finding);
 }
 
-/// What may hide a rule or a definition is not passed over as well, and what is in hand is printed all the same.
+/// A file that may hide a rule or a definition is not passed over. The other files are read all the same.
 #[tokio::test]
 async fn a_file_that_may_hold_a_rule_or_a_definition_leaves_it_incomplete() {
     for (command, content, status) in [

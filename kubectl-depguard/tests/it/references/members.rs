@@ -1,4 +1,4 @@
-//! What goes with a definition or a namespace, and who refers to that.
+//! Objects that go with a definition or a namespace, and those that refer to them.
 
 use kubectl_depguard::ExitStatus;
 use serde_json::Value;
