@@ -28,7 +28,7 @@ pub use compiled_rule::CompiledRule;
 pub(crate) use error::RuleError;
 pub use kind_order::KindOrder;
 pub use partial_rule::PartialRule;
-pub use reference::{FieldReference, FixedReference, Place, Reference, ValueSource, When};
+pub use reference::{FieldCondition, FieldReference, FixedReference, Place, Reference, ValueSource};
 pub use rule_version::RuleVersion;
 
 /// Key of a rule: its name, and in kcp its logical cluster, which is also the logical cluster of the dependents'
@@ -66,8 +66,10 @@ pub struct Edge {
     pub target: Target,
     /// The way in which the dependent names or selects its target.
     pub reference: Reference,
-    /// The condition under which the reference counts; `None`: it always counts.
-    pub when: Option<When>,
+    /// The conditions under which the reference counts: all of them must hold.
+    pub when: Vec<FieldCondition>,
+    /// True if the reference may point to nothing.
+    pub optional: bool,
     /// The outcome for the deletion of a target that is still referenced.
     pub on_delete: OnDelete,
     /// Treatment of dependents that the target owns.
@@ -143,6 +145,8 @@ impl Edge {
             target,
             reference,
             when: _,
+            // Such a reference has no `onMissing`.
+            optional: _,
             on_delete,
             // Other rules and locks decide if an owned dependent goes after its target.
             owned_dependents: _,
@@ -179,10 +183,23 @@ impl Edge {
     /// Returns every path that is read in a dependent, with the field of the dependency that holds the path:
     /// `fieldRef.path`, …
     pub fn paths(&self) -> impl Iterator<Item = (&'static str, &FieldPath)> {
-        let Self { index: _, target: _, reference, when, on_delete: _, owned_dependents: _, on_missing: _, message: _ } =
-            self;
-        let when = when.iter().map(|When { path, values: _ }| ("when.path", path));
-        reference.paths().chain(when)
+        let Self {
+            index: _,
+            target: _,
+            reference,
+            when,
+            optional: _,
+            on_delete: _,
+            owned_dependents: _,
+            on_missing: _,
+            message: _,
+        } = self;
+        reference.paths().chain(conditions(when).map(|(field, FieldCondition { path, .. })| (field, path)))
+    }
+
+    /// Returns the condition whose path this field of the dependency holds: `when.path`, …
+    pub(crate) fn condition(&self, field: &str) -> Option<&FieldCondition> {
+        conditions(&self.when).find(|(of, _)| *of == field).map(|(_, condition)| condition)
     }
 
     /// Returns the path of each field that decides if a reference of a dependent counts, and what it means: a reference
@@ -192,6 +209,11 @@ impl Edge {
         let labels: Vec<_> = selector.iter().flat_map(Selector::keys).map(FieldPath::label).collect();
         self.paths().map(|(_, path)| path.clone()).chain(labels)
     }
+}
+
+/// Returns each condition with the field of the dependency that holds its path.
+fn conditions(when: &[FieldCondition]) -> impl Iterator<Item = (&'static str, &FieldCondition)> {
+    ["when.path"].into_iter().chain(FieldCondition::FURTHER).zip(when)
 }
 
 impl RuleKey {

@@ -59,7 +59,7 @@ pub use crate::schema::built_in_fields::built_in_fields;
 pub use crate::schema::kind_facts::{KindFacts, KindState};
 pub use crate::schema::left_out::left_out;
 pub use crate::schema::local_target::{LocalTarget, local_targets};
-pub use crate::schema::openapi::{ExpectedType, Schema, SchemaFit};
+pub use crate::schema::openapi::{ExpectedType, ScalarTypes, Schema, SchemaFit};
 pub use crate::schema::target_namespace::{NamespaceMismatch, NamespaceProblem, namespace};
 
 /// Maximum number of selectable fields that a version may have.
@@ -109,7 +109,11 @@ pub fn unreviewed(parsed: &Rule) -> Vec<(String, String)> {
 /// value of the right type. Each other path only narrows a reference down, so without a value the reference counts all
 /// the more.
 pub fn is_blind(edge: &Edge, schema: &Schema) -> bool {
-    let needs = |field| OWN_PATHS.contains(&field) || matches!(field, "fieldRef.namespacePath" | "when.path");
+    let needs = |field| match edge.condition(field) {
+        // Where a field is absent, no value of it excludes the reference.
+        Some(condition) => !condition.excludes,
+        None => OWN_PATHS.contains(&field) || field == "fieldRef.namespacePath",
+    };
     edge.paths().any(|(field, path)| needs(field) && is_missing(edge, field, path, schema))
 }
 
@@ -240,6 +244,9 @@ pub fn selectable_hint(gvr: &GroupVersionResource, path: &FieldPath) -> String {
 
 /// Returns the type of the value at the path that this field of an edge holds.
 fn expected_type(edge: &Edge, field: &str) -> ExpectedType {
+    if let Some(condition) = edge.condition(field) {
+        return ExpectedType::Scalar(condition.values.iter().collect());
+    }
     match (field, &edge.reference) {
         ("selectorRef.path", _) => ExpectedType::Map,
         ("fieldRef.path", Reference::Field(reference)) if reference.keys => ExpectedType::Map,
@@ -318,8 +325,14 @@ mod tests {
             reference["fieldRef"][field] = json!(path);
             reference
         };
-        let when = |mut reference: serde_json::Value, path| {
-            reference["when"] = json!({"path": path, "in": ["true"]});
+        let listed = |mut reference: serde_json::Value, path, list: &str, value: serde_json::Value| {
+            reference["when"] = json!({"path": path, list: [value]});
+            reference
+        };
+        let when = |reference, path| listed(reference, path, "in", json!("true"));
+        let also = |path, list: &str| {
+            let mut reference = when(json!({"fieldRef": {"path": ".spec.account"}}), ".spec.tier");
+            reference["when"]["and"] = json!([{"path": path, list: ["a"]}]);
             reference
         };
         let (field, volume) = (by_field("path", ".spec.account"), by_field("path", ".spec.volumes[*].secret"));
@@ -344,7 +357,18 @@ mod tests {
             (when(field.clone(), ".spec.paused"), true),
             (when(field.clone(), ".spec.port"), false),
             (when(field.clone(), ".spec.any.tier"), false),
-            (when(field, ".spec.labels.tier"), false),
+            (when(field.clone(), ".spec.labels.tier"), false),
+            // A boolean is no string, and a string no boolean.
+            (listed(field.clone(), ".spec.paused", "in", json!(true)), false),
+            (listed(field.clone(), ".spec.tier", "in", json!(true)), true),
+            (listed(field.clone(), ".spec.port", "in", json!(80)), false),
+            // An absent value is none of the listed ones.
+            (listed(field.clone(), ".spec.teir", "notIn", json!("true")), false),
+            (listed(field, ".spec.paused", "notIn", json!("true")), false),
+            (listed(volume.clone(), ".spec.volumes[*].optional", "in", json!(true)), false),
+            (also(".spec.tier", "in"), false),
+            (also(".spec.teir", "in"), true),
+            (also(".spec.teir", "notIn"), false),
             (when(volume.clone(), ".spec.volumes[*].tier"), false),
             (when(volume, ".spec.volumes[*].optional"), true),
             // The names of a list are references, but a list is no string to compare.

@@ -251,9 +251,18 @@ impl Edge {
 
     /// Returns true if each dependent that the rule selects refers to the target, wherever the target's name fits.
     pub(crate) fn is_of_each(&self) -> bool {
-        let Self { index: _, target: _, reference, when, on_delete: _, owned_dependents, on_missing: _, message: _ } =
-            self;
-        matches!(reference, Reference::Fixed(_)) && when.is_none() && *owned_dependents == OwnedDependents::Block
+        let Self {
+            index: _,
+            target: _,
+            reference,
+            when,
+            optional: _,
+            on_delete: _,
+            owned_dependents,
+            on_missing: _,
+            message: _,
+        } = self;
+        matches!(reference, Reference::Fixed(_)) && when.is_empty() && *owned_dependents == OwnedDependents::Block
     }
 
     /// Returns true if all values that are read of a dependent are in its metadata.

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::{name_pattern::Pattern, schema};
 
 mod rule_status;
+mod scalar;
+
+pub use self::scalar::Scalar;
 
 pub use self::rule_status::{
     Condition, DanglingReference, DanglingReferences, DependencyRuleStatus, MissingObject, Strategy, TargetStatus,
@@ -211,6 +214,8 @@ pub enum LabelSelectorOperator {
      "message": "the core group is always local: name a group or leave apiExportRef out"},
     {"rule": "!has(self.selectorRef) || !has(self.onMissing) || self.onMissing == 'Ignore'",
      "message": "a selector may select nothing: leave onMissing out, or write fieldRef"},
+    {"rule": "!has(self.optional) || !self.optional || !has(self.onMissing) || self.onMissing == 'Ignore'",
+     "message": "an optional reference may point to nothing: leave onMissing or optional out"},
 ])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
@@ -238,10 +243,12 @@ pub struct Dependency {
     /// labels, in its own namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector_ref: Option<SelectorRef>,
-    /// The reference counts only where a field of the dependent has one of these values. Where it is absent, it has
-    /// none.
+    /// The reference counts only where fields of the dependent have some values, or don't have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
+    /// The reference may point to nothing: then nobody reports it as dangling. Can't be combined with `onMissing`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// The outcome of the deletion of a target that is still referred to. Left out: `Deny`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_delete: Option<OnDelete>,
@@ -379,18 +386,47 @@ pub struct SelectorRef {
     pub selector: Option<LabelSelector>,
 }
 
-/// A condition on a field of the dependent.
+/// A condition on a field of the dependent, and further ones that must hold, too. Exactly one of `in` and `notIn` is set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct When {
     /// The path of the field, such as `.spec.state`.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
     pub path: String,
+    /// The values that the field may have: strings, booleans and integers. A field that is absent, or of another type,
+    /// has none of them.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 64)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r#in: Option<Vec<Scalar>>,
+    /// The values that the field may not have. The reference also counts if the field is absent, or of another type.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 64)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_in: Option<Vec<Scalar>>,
+    /// Conditions that must hold as well.
+    #[cfg_attr(feature = "schemars", schemars(length(max = 4)))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub and: Vec<FieldCondition>,
+}
+
+/// A further condition on a field of the dependent. Exactly one of `in` and `notIn` is set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
+pub struct FieldCondition {
+    /// The path of the field.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
+    pub path: String,
     /// The values that the field may have.
-    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 64), inner(length(max = 253))))]
-    pub r#in: Vec<String>,
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 64)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r#in: Option<Vec<Scalar>>,
+    /// The values that the field may not have.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 64)))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_in: Option<Vec<Scalar>>,
 }
 
 /// The outcome of the deletion of a target that is still referred to.

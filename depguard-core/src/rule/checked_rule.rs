@@ -50,15 +50,26 @@ impl Rule {
         let Self { key: _, failure_policy, dependent, edges: _ } = self;
         let Dependent { export: _, gvr: _, kind: _, selector } = dependent;
         // A message is no effect: the covering edge has one of its own.
-        let Edge { index: _, target: _, reference, when, on_delete, owned_dependents, on_missing, message: _ } = edge;
+        let Edge {
+            index: _,
+            target: _,
+            reference,
+            when,
+            optional,
+            on_delete,
+            owned_dependents,
+            on_missing,
+            message: _,
+        } = edge;
         let counts_owned = |owned: OwnedDependents| owned == OwnedDependents::Block;
         let fails_closed = |policy: FailurePolicy| policy == FailurePolicy::Fail;
         *reference == other_edge.reference
-            && (when.is_none() || *when == other_edge.when)
+            && when.iter().all(|condition| other_edge.when.contains(condition))
             && (selector.is_none() || *selector == other.dependent.selector)
             && strictness(*on_delete) >= strictness(other_edge.on_delete)
             && fails_closed(*failure_policy) >= fails_closed(other.failure_policy)
             && *on_missing >= other_edge.on_missing
+            && *optional <= other_edge.optional
             && counts_owned(*owned_dependents) >= counts_owned(other_edge.owned_dependents)
     }
 

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Dependent, Edge, ExportRef, FieldReference, FixedReference, Place, Reference, Rule, RuleError, RuleKey, Target,
-    ValueSource, When, missing_field,
+    Dependent, Edge, ExportRef, FieldCondition, FieldReference, FixedReference, Place, Reference, Rule, RuleError,
+    RuleKey, Target, ValueSource, missing_field,
 };
-use crate::model::api::{self, OnMissing};
+use crate::model::api::{self, OnMissing, Scalar};
 use crate::model::control_plane::ControlPlane;
 use crate::model::field_path::FieldPath;
 use crate::model::label_selector::Selector;
@@ -20,7 +20,7 @@ use crate::model::names::{
     WorkspacePath,
 };
 
-/// The most values that `when` may list.
+/// The most values that a condition may list.
 const MAX_VALUES: usize = 64;
 /// The most memory that the patterns of a rule may take together when they are compiled, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
@@ -88,6 +88,7 @@ fn edge<'w>(
         field_ref: _,
         selector_ref: _,
         when: written,
+        optional,
         on_delete,
         owned_dependents,
         on_missing,
@@ -95,12 +96,13 @@ fn edge<'w>(
     } = dependency;
     let target = target(control_plane, &at, dependency)?;
     let reference = reference(&at, dependency, &target, budget)?;
-    let when = written.as_ref().map(|written| when(&at, written)).transpose()?;
+    let when = written.as_ref().map_or_else(|| Ok(Vec::new()), |written| when(&at, written))?;
     let edge = Edge {
         index,
         target,
         reference,
         when,
+        optional: *optional,
         on_delete: on_delete.unwrap_or_default(),
         owned_dependents: owned_dependents.unwrap_or_default(),
         on_missing: on_missing.unwrap_or_default(),
@@ -109,6 +111,10 @@ fn edge<'w>(
     };
     if edge.on_missing != OnMissing::Ignore && edge.reference.selects() {
         let why = "can't be combined with selectorRef: a selector may select nothing; leave one of them out";
+        return Err(combination(at("onMissing"), why));
+    }
+    if edge.on_missing != OnMissing::Ignore && edge.optional {
+        let why = "can't be combined with optional: such a reference may point to nothing; leave one of them out";
         return Err(combination(at("onMissing"), why));
     }
     for (field, path) in edge.paths() {
@@ -327,15 +333,39 @@ impl<'w> Budget<'w> {
     }
 }
 
-fn when(at: &dyn Fn(&str) -> String, when: &api::When) -> Result<When, RuleError> {
-    let api::When { path: field, r#in: values } = when;
+fn when(at: &dyn Fn(&str) -> String, written: &api::When) -> Result<Vec<FieldCondition>, RuleError> {
+    let api::When { path, r#in, not_in, and } = written;
+    if and.len() > FieldCondition::FURTHER.len() {
+        let most = FieldCondition::FURTHER.len();
+        return Err(combination(at("when.and"), &format!("has more than {most} conditions: name fewer")));
+    }
+    let first = condition(&|field| at(&format!("when.{field}")), path, r#in.as_ref(), not_in.as_ref());
+    let further = and.iter().enumerate().map(|(index, api::FieldCondition { path, r#in, not_in })| {
+        condition(&|field| at(&format!("when.and[{index}].{field}")), path, r#in.as_ref(), not_in.as_ref())
+    });
+    [first].into_iter().chain(further).collect()
+}
+
+fn condition(
+    at: &dyn Fn(&str) -> String,
+    field: &str,
+    r#in: Option<&Vec<Scalar>>,
+    not_in: Option<&Vec<Scalar>>,
+) -> Result<FieldCondition, RuleError> {
+    let (list, values, excludes) = match (r#in, not_in) {
+        (Some(values), None) => ("in", values, false),
+        (None, Some(values)) => ("notIn", values, true),
+        (None, None) => return Err(combination(at("in"), "is missing: write it or notIn")),
+        (Some(_), Some(_)) => return Err(combination(at("notIn"), "can't be combined with in: leave one of them out")),
+    };
     if values.is_empty() {
-        return Err(combination(at("when.in"), "is empty: the reference would never count; name a value"));
+        let what = if excludes { "it would exclude nothing" } else { "the reference would never count" };
+        return Err(combination(at(list), &format!("is empty: {what}; name a value")));
     }
     if values.len() > MAX_VALUES {
-        return Err(combination(at("when.in"), &format!("has more than {MAX_VALUES} values: name fewer")));
+        return Err(combination(at(list), &format!("has more than {MAX_VALUES} values: name fewer")));
     }
-    Ok(When { path: path(&at("when.path"), field)?, values: values.clone() })
+    Ok(FieldCondition { path: path(&at("path"), field)?, values: values.clone(), excludes })
 }
 
 // === Parts of a kind, and errors ===

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
+use crate::model::api::Scalar;
 use crate::model::field_path::{FieldPath, Segment};
 use crate::model::label_selector::Selector;
 use crate::model::name_pattern::Pattern;
@@ -94,11 +95,19 @@ pub enum Place {
 /// A condition on a field of the dependent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct When {
+pub struct FieldCondition {
     /// The field. The reference's path shares all wildcards of this path.
     pub path: FieldPath,
-    /// The values that it may have.
-    pub values: Vec<String>,
+    /// The values that the field may have; with `excludes`, those that it may not have.
+    pub values: Vec<Scalar>,
+    /// True if the condition holds unless the field has one of the values.
+    pub excludes: bool,
+}
+
+impl FieldCondition {
+    /// The fields of a dependency that hold the paths of the conditions after the first.
+    pub(super) const FURTHER: [&str; 4] =
+        ["when.and[0].path", "when.and[1].path", "when.and[2].path", "when.and[3].path"];
 }
 
 impl Reference {

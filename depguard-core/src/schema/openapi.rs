@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
+use crate::model::api::Scalar;
 use crate::model::field_path::{FieldPath, Segment};
 
 /// Schema of a kind, as an APIResourceSchema or a CustomResourceDefinition holds it, or as an API server publishes it.
@@ -30,6 +31,20 @@ pub enum ExpectedType {
     Names,
     /// A map.
     Map,
+    /// One of some scalars.
+    Scalar(ScalarTypes),
+}
+
+/// Types of some scalars.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a scalar has no further types")]
+pub struct ScalarTypes {
+    /// True if one is a string.
+    pub text: bool,
+    /// True if one is a boolean.
+    pub boolean: bool,
+    /// True if one is an integer.
+    pub integer: bool,
 }
 
 /// Result of following a path.
@@ -53,6 +68,8 @@ pub enum SchemaFit {
 pub(super) const PRESERVES_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 /// Field of a schema: the object is one of some kind, with the fields that every object has.
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+/// Field of a schema: the value is an integer or a string.
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 /// Maximum number of references that are followed from one to the next.
 const MAX_REFERENCES: usize = 16;
 /// Maximum number of schemas to which a path may lead at once, by its wildcards.
@@ -152,7 +169,15 @@ impl<'s> SchemaSearch<'s> {
             (Some("string"), ExpectedType::Text | ExpectedType::Names) | (Some("object"), ExpectedType::Map) => {
                 return true;
             }
-            _ if flag(node, "x-kubernetes-int-or-string") && expected != ExpectedType::Map => return true,
+            (Some(found), ExpectedType::Scalar(types)) if types.hold(found) => return true,
+            (_, ExpectedType::Scalar(types)) if flag(node, INT_OR_STRING) => {
+                if types.text || types.integer {
+                    return true;
+                }
+                format!("`{so_far}` is an integer or a string, and no listed value is")
+            }
+            (Some(found), ExpectedType::Scalar(_)) => format!("`{so_far}` is of type {found}, and no listed value is"),
+            _ if flag(node, INT_OR_STRING) && expected != ExpectedType::Map => return true,
             (Some("array"), ExpectedType::Names) => {
                 let Some(items) = node.get("items") else { return false };
                 return self.leaf(items, ExpectedType::Text, &format!("{so_far}[*]"));
@@ -172,6 +197,29 @@ impl<'s> SchemaSearch<'s> {
 
     fn never(&mut self, why: impl FnOnce() -> SchemaFit) {
         self.never.get_or_insert_with(why);
+    }
+}
+
+impl ScalarTypes {
+    /// Returns true if a value of this type may be one of the scalars.
+    fn hold(self, found: &str) -> bool {
+        let Self { text, boolean, integer } = self;
+        match found {
+            "string" => text,
+            "boolean" => boolean,
+            "integer" | "number" => integer,
+            _ => false,
+        }
+    }
+}
+
+impl<'v> FromIterator<&'v Scalar> for ScalarTypes {
+    fn from_iter<I: IntoIterator<Item = &'v Scalar>>(values: I) -> Self {
+        values.into_iter().fold(Self::default(), |types, value| match value {
+            Scalar::Text(_) => Self { text: true, ..types },
+            Scalar::Boolean(_) => Self { boolean: true, ..types },
+            Scalar::Integer(_) => Self { integer: true, ..types },
+        })
     }
 }
 

@@ -124,7 +124,7 @@ fn a_rule_with_one_local_end_bears_in_its_own_workspace_alone() {
 }
 
 /// Returns edits that make a rule unusable, each with a part of the message that follows.
-fn breaks() -> [(&'static str, Value, &'static str); 15] {
+fn breaks() -> [(&'static str, Value, &'static str); 21] {
     [
         ("/spec/dependencies/0/onDelete", json!("Maybe"), "unknown variant `Maybe`"),
         ("/spec/failurePolicy", json!("ignore"), "unknown variant `ignore`"),
@@ -143,6 +143,28 @@ fn breaks() -> [(&'static str, Value, &'static str); 15] {
         ),
         ("/spec/dependencies/0/fieldRef/pattern", json!("("), "fieldRef.pattern"),
         ("/spec/dependencies/0/when", json!({"path": ".spec.state", "in": []}), "when.in is empty"),
+        ("/spec/dependencies/0/when", json!({"path": ".spec.state", "notIn": []}), "when.notIn is empty"),
+        ("/spec/dependencies/0/when", json!({"path": ".spec.state"}), "when.in is missing: write it or notIn"),
+        (
+            "/spec/dependencies/0/when",
+            json!({"path": ".spec.state", "in": ["a"], "notIn": ["b"]}),
+            "when.notIn can't be combined with in",
+        ),
+        (
+            "/spec/dependencies/0/when",
+            json!({"path": ".spec.state", "in": ["a"], "and": [{"path": ".spec.a"}]}),
+            "when.and[0].in is missing",
+        ),
+        (
+            "/spec/dependencies/0/when",
+            json!({"path": ".spec.state", "in": ["a"], "and": vec![json!({"path": ".spec.a", "in": ["a"]}); 5]}),
+            "when.and has more than 4 conditions",
+        ),
+        (
+            "/spec/dependencies/0/when",
+            json!({"path": ".spec.state", "in": [1.5]}),
+            "expected a string, a boolean or an integer",
+        ),
         ("/spec/dependencies/0/message", json!("{who}"), "`{who}`"),
         ("/spec/selector", json!({}), "selector"),
         ("/spec/dependencies/0/fieldRef/path", json!(".spec..name"), "at offset 6"),

@@ -139,9 +139,9 @@ pub(crate) fn change_case() -> impl Strategy<Value = ChangeCase> {
         let mut on_missing = on_missing.into_iter().cycle();
         for rule in &mut world.rules {
             for dependency in rule["spec"]["dependencies"].as_array_mut().unwrap() {
-                // A selector names no target; a rule that says otherwise is in error.
+                // A selector and an optional reference may mean nothing; a rule that says otherwise is in error.
                 let (outcome, is_odd) = (on_missing.next().unwrap(), world.objects.len() % 8 == 7);
-                if dependency["selectorRef"].is_null() || is_odd {
+                if (dependency["selectorRef"].is_null() && dependency["optional"].is_null()) || is_odd {
                     dependency["onMissing"] = outcome;
                 }
             }
@@ -234,7 +234,8 @@ fn spec() -> impl Strategy<Value = Value> {
         json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": []}]}),
         json!("tier"),
     ]);
-    let state = select(vec!["on", "off"]).prop_map(Value::from);
+    let state =
+        select(vec![json!("on"), json!("off"), json!(true), json!("true"), json!(1), json!(1.0), json!(["on"])]);
     let fields = [
         ("ref", reference.boxed()),
         ("refs", several.boxed()),
@@ -262,7 +263,7 @@ fn one_of_several() -> impl Strategy<Value = Value> {
         ("kind", vec![json!("Gear"), json!("Zone"), json!(1)]),
         ("apiVersion", vec![json!("a.example.com/v7"), json!("b.example.com/v1"), json!("v1")]),
         ("uid", vec![json!("0"), json!("1")]),
-        ("state", vec![json!("on"), json!("off")]),
+        ("state", vec![json!("on"), json!("off"), json!(true), json!("1")]),
     ];
     let beside = beside.map(|(field, values)| {
         prop::option::weighted(0.3, select(values)).prop_map(move |value| value.map(|value| (field.to_owned(), value)))
@@ -302,6 +303,13 @@ fn reference() -> impl Strategy<Value = Value> {
             "when": {"path": ".spec.state", "in": ["on"]}}),
         json!({"fieldRef": {"path": ".spec.refs[*].name"}, "when": {"path": ".spec.refs[*].state", "in": ["on"]}}),
         json!({"fieldRef": {"path": ".spec.ref"}, "when": {"path": ".spec.state", "in": ["other", "on"]}}),
+        json!({"fieldRef": {"path": ".spec.ref"}, "when": {"path": ".spec.state", "in": [true, 1]}}),
+        json!({"fieldRef": {"path": ".spec.ref"}, "when": {"path": ".spec.state", "notIn": ["on", 1]}}),
+        json!({"fieldRef": {"path": ".spec.refs[*].name"}, "when": {"path": ".spec.refs[*].state", "notIn": [true]}}),
+        json!({"fieldRef": {"value": "a"}, "when": {"path": ".spec.state", "notIn": ["true", "off"]}}),
+        json!({"fieldRef": {"path": ".spec.refs[*].name"}, "when": {"path": ".spec.refs[*].state", "notIn": ["off"],
+            "and": [{"path": ".spec.state", "in": ["on", true]}]}}),
+        json!({"fieldRef": {"path": ".spec.ref"}, "optional": true}),
         json!({"fieldRef": {"path": ".spec.ref"}, "ownedDependents": "Ignore"}),
     ]);
     let plain = select(vec![".spec.ref", "spec.ref.name", ".metadata.name"]);

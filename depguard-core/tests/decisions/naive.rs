@@ -207,11 +207,11 @@ fn is_broken(world: &World, rule: &Value) -> bool {
         && (exported(&rule["spec"]["dependent"]) || dependencies.iter().any(exported));
     let unreadable =
         |dependency: &Value| dependency["fieldRef"]["path"].as_str().is_some_and(|path| path.contains(".."));
-    let selects = |dependency: &Value| {
-        !dependency["selectorRef"].is_null()
+    let may_mean_nothing = |dependency: &Value| {
+        (!dependency["selectorRef"].is_null() || dependency["optional"] == true)
             && !["Ignore", ""].contains(&dependency["onMissing"].as_str().unwrap_or(""))
     };
-    let is_wrong = |dependency: &Value| unreadable(dependency) || selects(dependency);
+    let is_wrong = |dependency: &Value| unreadable(dependency) || may_mean_nothing(dependency);
     misplaced || !rule["spec"]["selector"].is_null() || dependencies.iter().any(is_wrong)
 }
 

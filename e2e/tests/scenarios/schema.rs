@@ -30,6 +30,11 @@ const RIGHT: &[(&str, Edit)] = &[
         first["message"] = json!("detach it first");
         r["spec"]["failurePolicy"] = json!("Ignore");
     }),
+    ("strings, booleans and integers that do not count", |r| {
+        r["spec"]["dependencies"][0]["when"] = json!({"path": ".spec.state", "notIn": ["Paused", true, 7],
+            "and": [{"path": ".spec.networks[*].up", "in": [true]}]});
+        r["spec"]["dependencies"][0]["optional"] = json!(true);
+    }),
     ("a fixed namespace", |r| field_ref(r)["namespace"] = json!("shared-1")),
     ("a reference by labels", |r| by_labels(r)),
     ("a selector of dependents", |r| {
@@ -183,6 +188,14 @@ const WRONG: &[(&str, Edit, &str)] = &[
             r["spec"]["dependencies"][0]["when"] = json!({"path": ".spec.state", "in": []});
         },
         "when.in: Invalid value",
+    ),
+    (
+        "an optional reference that is looked for",
+        |r| {
+            r["spec"]["dependencies"][0]["optional"] = json!(true);
+            r["spec"]["dependencies"][0]["onMissing"] = json!("Deny");
+        },
+        "leave onMissing or optional out",
     ),
     ("an empty path", |r| path(r, ""), "fieldRef.path: Invalid value"),
     ("two dots", |r| path(r, ".spec..name"), "fieldRef.path: Invalid value"),

@@ -160,7 +160,8 @@ impl Report {
                 report.unread.push(ReadFailure::new(what, format!("it {why}")));
                 continue;
             }
-            match (reference.exists, reference.looked_at) {
+            // An optional reference may point to nothing.
+            match (reference.exists || applied.edge.optional, reference.looked_at) {
                 (false, false) => report.not_looked_at += 1,
                 (true, _) => report.looked_at += 1,
                 (false, true) => {

@@ -71,7 +71,10 @@ impl Schema {
                     dependency["fieldRef"]["namespacePath"] = format!("{at}.namespace").into();
                 }
                 if reference.is_conditional {
-                    dependency["when"] = json!({"path": format!("{at}.kind"), "in": [kind_name(reference.target)]});
+                    dependency["when"] = match reference.is_list {
+                        true => json!({"path": format!("{at}.left"), "notIn": [true]}),
+                        false => json!({"path": format!("{at}.kind"), "in": [kind_name(reference.target)]}),
+                    };
                 }
                 dependency
             });
@@ -102,8 +105,11 @@ impl Schema {
                 if let (true, Some(namespace)) = (reference.is_qualified, mention.namespace) {
                     value["namespace"] = namespace.into();
                 }
-                if reference.is_conditional {
-                    value["kind"] = if mention.counts { kind_name(reference.target) } else { "Other".into() }.into();
+                match (reference.is_conditional, reference.is_list, mention.counts) {
+                    (true, true, false) => value["left"] = true.into(),
+                    (true, false, true) => value["kind"] = kind_name(reference.target).into(),
+                    (true, false, false) => value["kind"] = "Other".into(),
+                    (true, true, true) | (false, ..) => {}
                 }
                 value
             };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::lookup::matcher::Targets;
 use crate::lookup::reference::{Match, ObjectReference, ReferenceTarget};
-use crate::model::api::OwnedDependents;
+use crate::model::api::{OwnedDependents, Scalar};
 use crate::model::field_path::FieldPath;
 use crate::model::label_selector::Selector;
 use crate::model::name_pattern::{Cutter, Pattern};
@@ -27,7 +27,8 @@ pub(super) struct EdgeMatcher {
     kind: Option<SourceReader>,
     api_version: Option<CorrelatedPath>,
     uid: Option<CorrelatedPath>,
-    when: Option<CorrelatedPath>,
+    /// One for each condition of the edge.
+    when: Vec<CorrelatedPath>,
     /// Slot of the ownerReferences, if owners matter.
     owners: Option<usize>,
     /// Labels that the dependents' selector mentions, with their slots.
@@ -62,8 +63,17 @@ impl EdgeMatcher {
     pub(super) fn new(edge: &Arc<CompiledEdge>, paths: &mut Vec<(FieldPath, Take)>) -> Option<Self> {
         let EdgeState::Usable { dependent, edge: followed } = &edge.state else { return None };
         let Dependent { export: _, gvr: _, kind: _, selector } = &**dependent;
-        let Edge { index: _, target: _, reference, when, on_delete: _, owned_dependents, on_missing: _, message: _ } =
-            &**followed;
+        let Edge {
+            index: _,
+            target: _,
+            reference,
+            when,
+            optional: _,
+            on_delete: _,
+            owned_dependents,
+            on_missing: _,
+            message: _,
+        } = &**followed;
         let mut slot = |path: &FieldPath, take| {
             paths.push((path.clone(), take));
             paths.len() - 1
@@ -74,9 +84,10 @@ impl EdgeMatcher {
             Reference::Selector(_) => Take::Json,
         };
         let subject = slot(reference.path(), take);
-        let mut beside =
-            |path: &FieldPath| CorrelatedPath { slot: slot(path, Take::Text), wildcards: path.wildcards() };
-        let when = when.as_ref().map(|when| beside(&when.path));
+        let mut correlated =
+            |path: &FieldPath, take| CorrelatedPath { slot: slot(path, take), wildcards: path.wildcards() };
+        let when = when.iter().map(|condition| correlated(&condition.path, Take::Json)).collect();
+        let mut beside = |path: &FieldPath| correlated(path, Take::Text);
         let mut matcher = Self {
             edge: Arc::clone(edge),
             subject,
@@ -275,7 +286,7 @@ impl EdgeMatcher {
             cuts_name: _,
         } = self;
         let sources = [namespace, group, kind].into_iter().flatten().filter_map(|source| source.beside.as_ref());
-        let beside = sources.chain([api_version, uid, when].into_iter().flatten());
+        let beside = sources.chain([api_version, uid].into_iter().flatten()).chain(when);
         beside.map(|beside| beside.slot).chain([*subject])
     }
 
@@ -319,11 +330,15 @@ impl EdgeMatcher {
         }
     }
 
-    /// Returns true if the edge's condition holds at the place of the reference.
+    /// Returns true if the edge's conditions hold at the place of the reference.
     fn holds(&self, edge: &Edge, item: &Item<'_, '_>, at: Indices) -> bool {
-        let Some(when) = &edge.when else { return true };
-        let value = self.when.and_then(|beside| beside.value(item, at));
-        value.is_some_and(|value| when.values.iter().any(|accepted| accepted == value))
+        edge.when.iter().zip(&self.when).all(|(condition, beside)| {
+            match beside.value(item, at).map(|json| Scalar::is_any_of(json, &condition.values)).transpose() {
+                Ok(is_listed) => is_listed.unwrap_or_default() != condition.excludes,
+                // A reference counts if nobody can read the value that would tell.
+                Err(_) => true,
+            }
+        })
     }
 
     /// Returns the target of a reference by name; `None` if the reference doesn't count, or names another kind than

@@ -112,11 +112,25 @@ fn labels(metadata: &Value) -> Map<String, Value> {
     metadata["labels"].as_object().cloned().unwrap_or_default()
 }
 
-/// Returns true if a dependency's condition holds for a reference with these turns.
+/// Returns true if a dependency's conditions hold for a reference with these turns.
 fn holds(dependency: &Value, object: &Value, turns: &[usize]) -> bool {
     let when = &dependency["when"];
-    let value = when["path"].as_str().and_then(|path| string_at(object, path, turns));
-    when.is_null() || value.is_some_and(|value| strings(&when["in"]).contains(&value))
+    let further = when["and"].as_array().into_iter().flatten();
+    when.is_null() || [when].into_iter().chain(further).all(|condition| is_met(condition, object, turns))
+}
+
+fn is_met(condition: &Value, object: &Value, turns: &[usize]) -> bool {
+    let value = value_at(object, condition["path"].as_str().unwrap(), turns).unwrap_or(&Value::Null);
+    let same = |listed: &Value| match (listed, value) {
+        (Value::Number(listed), Value::Number(value)) => listed.as_f64() == value.as_f64(),
+        (Value::String(_) | Value::Bool(_), value) => listed == value,
+        _ => false,
+    };
+    let among = |list: &Value| list.as_array().unwrap().iter().any(same);
+    match (&condition["in"], &condition["notIn"]) {
+        (list, Value::Null) => among(list),
+        (_, list) => !among(list),
+    }
 }
 
 /// Most values of one object that depguard reads for an edge.
@@ -162,8 +176,12 @@ fn strings(list: &Value) -> Vec<String> {
 
 /// Returns the string at a path that takes the same turns, as far as the path has wildcards.
 fn string_at(object: &Value, path: &str, turns: &[usize]) -> Option<String> {
-    let (_, value) = at(object, path).into_iter().find(|(own, _)| turns.starts_with(own))?;
-    value.as_str().map(str::to_owned)
+    value_at(object, path, turns)?.as_str().map(str::to_owned)
+}
+
+/// Returns the value at a path that takes the same turns, as far as the path has wildcards.
+fn value_at<'v>(object: &'v Value, path: &str, turns: &[usize]) -> Option<&'v Value> {
+    at(object, path).into_iter().find(|(own, _)| turns.starts_with(own)).map(|(_, value)| value)
 }
 
 /// Returns the values at a path, each with the turns that were taken at wildcards.

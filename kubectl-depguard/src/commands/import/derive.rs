@@ -255,6 +255,7 @@ impl Import<'_> {
                 field_ref,
                 selector_ref,
                 when: None,
+                optional: false,
                 on_delete: Some(on_delete).filter(|on_delete| *on_delete != OnDelete::Deny),
                 owned_dependents: None,
                 on_missing: None,

@@ -230,6 +230,7 @@ fn plain([group, version, resource]: [&str; 3], field: FieldRef) -> Dependency {
         field_ref: Some(field),
         selector_ref: None,
         when: None,
+        optional: false,
         on_delete: None,
         owned_dependents: None,
         on_missing: None,

@@ -47,8 +47,10 @@ impl Release {
             None => release.by.push("delete it".to_owned()),
         }
         release.by.extend(by_field(edge, dependent, held));
-        if let Some(when) = &edge.when {
-            release.by.push(format!("change {} to a value other than {}", when.path, when.values.join(", ")));
+        for condition in &edge.when {
+            let values: Vec<_> = condition.values.iter().map(ToString::to_string).collect();
+            let to = if condition.excludes { "" } else { "a value other than " };
+            release.by.push(format!("change {} to {to}{}", condition.path, values.join(" or ")));
         }
         let owners = metadata("ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for owner in owners {

@@ -183,10 +183,10 @@ struct EdgeReader {
 
 impl EdgeReader {
     fn new<'e>(edges: impl Iterator<Item = &'e AppliedEdge> + Clone) -> Self {
-        let conditional = edges.clone().enumerate().filter(|(_, applied)| applied.edge.when.is_some());
+        let conditional = edges.clone().enumerate().filter(|(_, applied)| !applied.edge.when.is_empty());
         let bare = |(index, applied): (usize, &'e AppliedEdge)| {
             let mut edge: Edge = applied.edge.clone();
-            edge.when = None;
+            edge.when.clear();
             (index, (&*applied.rule, edge))
         };
         let (conditional, bare): (Vec<_>, Vec<_>) = conditional.map(bare).unzip();

@@ -66,6 +66,66 @@ pub(crate) async fn ran(objects: &str, args: &[&str]) -> Ran {
     Ran { out: ran.out.replace(path, "DIR"), ..ran }
 }
 
+/// Rule about jobs, whose mounts and sources say by a boolean if they may point to nothing.
+const OPTIONAL: &str = r"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: jobs}
+spec:
+  dependent: {group: batch.example.com, version: v1, kind: Job, resource: jobs}
+  dependencies:
+  - group: ''
+    version: v1
+    resource: secrets
+    fieldRef: {path: '.spec.mounts[*].secret'}
+    when: {path: '.spec.mounts[*].optional', notIn: [true]}
+  - group: ''
+    version: v1
+    resource: secrets
+    fieldRef: {path: '.spec.mounts[*].secret'}
+    when: {path: '.spec.mounts[*].optional', in: [true]}
+    optional: true
+    onDelete: Warn
+";
+
+#[tokio::test]
+async fn an_optional_reference_never_dangles_and_holds_its_target_as_it_says() {
+    let answers = async |command: &str, mounts: &str| {
+        let job = format!(
+            "{{apiVersion: batch.example.com/v1, kind: Job, metadata: {{name: j, namespace: a}}, spec: {{mounts: [{mounts}]}}}}"
+        );
+        let secret = "{apiVersion: v1, kind: Secret, metadata: {name: there, namespace: a}}";
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "all.yaml", &format!("{OPTIONAL}---\n{job}\n---\n{secret}\n"));
+        let args = command.split(' ').chain(["-f", folder.path().to_str().unwrap()]);
+        depguard(&args.collect::<Vec<_>>()).await
+    };
+    for (mounts, missing) in [
+        ("{secret: gone, optional: true}", None),
+        ("{secret: gone, optional: true}, {secret: there}", None),
+        ("{secret: gone}", Some("Secret/gone")),
+        ("{secret: gone, optional: false}", Some("Secret/gone")),
+        ("{secret: gone, optional: 'true'}", Some("Secret/gone")),
+        ("{secret: other, optional: true}, {secret: gone, optional: false}", Some("Secret/gone")),
+    ] {
+        let ran = answers("dangling -o json", mounts).await;
+        let expected = if missing.is_some() { ExitStatus::Finding } else { ExitStatus::Well };
+        assert_eq!(ran.status, expected, "{mounts}: {ran:?}");
+        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        let dangling = report["dangling"].as_array().unwrap().iter();
+        let shown = |one: &Value| format!("Secret/{}", one["target"]["name"].as_str().unwrap());
+        assert_eq!(dangling.map(shown).collect::<Vec<_>>(), Vec::from_iter(missing.map(str::to_owned)), "{mounts}");
+    }
+    for (mounts, status, says) in [
+        ("{secret: there}", ExitStatus::Finding, "blocks"),
+        ("{secret: there, optional: true}", ExitStatus::Well, "warns"),
+    ] {
+        let ran = answers("why secret there -n a", mounts).await;
+        assert_eq!(ran.status, status, "{mounts}: {ran:?}");
+        assert!(ran.out.contains("Job/j"), "{says}: {ran:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_reference_dangles_if_and_only_if_what_it_names_is_not_there() {
     let none = ran(OBJECTS, &["dangling"]).await;
