@@ -1,82 +1,142 @@
 //! Packs of ready-made rules: references between the kinds of Kubernetes, of kcp and of well-known products.
 //!
-//! A pack is data; [`manifests`](crate::manifests) makes files and rights of it.
+//! A pack is a YAML file in the crate's folder `packs`; [`manifests`](crate::manifests) makes files and rights of it.
 
-mod argo_cd;
-mod artifact_conduit;
-mod cert_manager;
-mod cluster_api;
-mod crossplane;
-mod external_secrets;
-mod flux;
-mod gateway_api;
-mod kcp;
-mod kubernetes;
-mod kubevirt;
-mod notation;
-mod openmcp;
+use std::sync::LazyLock;
 
-use depguard_core::ControlPlane;
-use serde_json::Value;
+use depguard_core::{ControlPlane, api};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
+
+/// Files of the packs: the name of each without its ending, and its text.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/packs.rs"));
 
 /// Rules that belong together, ready to apply.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RulePack {
     /// Name of the pack, and of its file without the ending.
+    #[serde(skip)]
     pub name: &'static str,
     /// Control plane that has the kinds.
+    #[serde(with = "NamedControlPlane")]
     pub control_plane: ControlPlane,
+    /// Place in a list of all packs; those without one follow by their names.
+    #[serde(default = "last")]
+    order: u8,
     /// Part of a sentence that begins with "keeps": the objects that are protected, and from whom.
-    pub protects: &'static str,
+    pub protects: String,
     /// Sentences to read before one applies the rules.
-    pub notes: &'static [&'static str],
+    pub notes: Vec<String>,
     /// Definitions against which the paths were checked, with their version, or the reason why there are none.
-    pub held_against: &'static str,
-    /// Maker of the rules.
-    rules: fn() -> Vec<Value>,
+    pub held_against: String,
+    rules: Vec<PackRule>,
     /// Fields that name objects, and that no rule of the pack follows.
-    pub left_out: &'static [LeftOut],
+    pub left_out: Vec<LeftOut>,
+    /// What other parts of the file name by YAML's aliases.
+    #[serde(rename = "common")]
+    _common: IgnoredAny,
 }
 
 /// Field that names an object, and the reason why no rule follows it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LeftOut {
     /// Plural of the kind that has the field.
-    pub resource: &'static str,
+    pub resource: String,
     /// Path of the field, as a rule would have it.
-    pub path: &'static str,
+    pub path: String,
     /// Part of a sentence: the reason.
-    pub reason: &'static str,
+    pub reason: String,
+}
+
+/// Control plane, by its name in a file.
+#[derive(Deserialize)]
+#[serde(remote = "ControlPlane", rename_all = "lowercase")]
+enum NamedControlPlane {
+    Kcp,
+    Kubernetes,
+}
+
+/// Rule of a pack: its name, its annotations, and the fields of its spec.
+#[derive(Debug, Deserialize)]
+struct PackRule {
+    name: String,
+    annotations: Option<Map<String, Value>>,
+    #[serde(flatten)]
+    spec: Map<String, Value>,
 }
 
 impl RulePack {
-    /// All packs, in the order in which they are listed.
-    pub const ALL: [Self; 14] = [
-        kubernetes::workloads::PACK,
-        kubernetes::cluster::PACK,
-        kubernetes::since_1_34::PACK,
-        kcp::PACK,
-        argo_cd::PACK,
-        artifact_conduit::PACK,
-        cert_manager::PACK,
-        cluster_api::PACK,
-        crossplane::PACK,
-        external_secrets::PACK,
-        flux::PACK,
-        gateway_api::PACK,
-        kubevirt::PACK,
-        openmcp::PACK,
-    ];
+    /// Returns all packs, in the order in which they are listed.
+    pub fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<RulePack>> = LazyLock::new(|| {
+            // A test holds that each file can be parsed.
+            let packs = FILES.iter().filter_map(|(name, text)| RulePack::parse(name, text).ok());
+            let mut packs: Vec<_> = packs.collect();
+            packs.sort_by_key(|pack| pack.order);
+            packs
+        });
+        &ALL
+    }
 
     /// Returns the pack with this name.
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|pack| pack.name == name)
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        Self::all().iter().find(|pack| pack.name == name)
     }
 
     /// Returns the rules.
     pub fn rules(&self) -> Vec<Value> {
-        (self.rules)()
+        self.rules.iter().map(PackRule::manifest).collect()
+    }
+
+    fn parse(name: &'static str, text: &str) -> Result<Self, serde_saphyr::Error> {
+        // The limits are for files of others: few kinds have many aliases here.
+        let pack = serde_saphyr::from_str_with_options(text, serde_saphyr::options! { budget: None })?;
+        Ok(Self { name, ..pack })
+    }
+}
+
+fn last() -> u8 {
+    u8::MAX
+}
+
+impl PackRule {
+    fn manifest(&self) -> Value {
+        let Self { name, annotations, spec } = self;
+        let metadata = match annotations {
+            Some(annotations) => json!({"name": name, "annotations": annotations}),
+            None => json!({"name": name}),
+        };
+        json!({
+            "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
+            "kind": api::KIND,
+            "metadata": metadata,
+            "spec": spec,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_is_a_pack() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/packs");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), FILES.len());
+        for (name, text) in FILES {
+            let pack = RulePack::parse(name, text).unwrap_or_else(|why| panic!("{name}: {why}"));
+            assert!(!pack.rules.is_empty(), "{name} has no rules");
+        }
+        assert_eq!(RulePack::all().len(), FILES.len());
+        let (name, text) = FILES[0];
+        for (right, wrong) in [("heldAgainst:", "heldAgaints:"), ("controlPlane: k", "controlPlane: c"), ("rules:", "")]
+        {
+            assert!(text.contains(right) && RulePack::parse(name, &text.replacen(right, wrong, 1)).is_err(), "{wrong}");
+        }
     }
 }

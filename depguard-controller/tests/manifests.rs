@@ -179,7 +179,7 @@ fn outside_of_its_workspace_no_service_account_is_named_without_that_workspace()
 #[test]
 fn the_packs_are_right() {
     let mut names = BTreeSet::new();
-    for pack in RulePack::ALL {
+    for pack in RulePack::all() {
         assert_eq!(RulePack::by_name(pack.name).map(|pack| pack.name), Some(pack.name));
         assert!(pack.protects.starts_with("keeps ") && !pack.held_against.is_empty(), "{}", pack.name);
         for mut rule in pack.rules() {

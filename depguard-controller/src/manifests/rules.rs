@@ -14,7 +14,7 @@ const WIDTH: usize = 118;
 
 /// Returns the packs of a control plane, one file a pack.
 pub fn rule_files(control_plane: ControlPlane) -> Result<Vec<File>, YamlError> {
-    RulePack::ALL.iter().filter(|pack| pack.control_plane == control_plane).map(rule_file).collect()
+    RulePack::all().iter().filter(|pack| pack.control_plane == control_plane).map(rule_file).collect()
 }
 
 /// Returns the file of a pack.
@@ -36,7 +36,7 @@ pub fn pack_objects(pack: &RulePack) -> Vec<Value> {
 
 fn comment(pack: &RulePack) -> String {
     let mut sentences = vec![format!("This pack {}.", pack.protects)];
-    sentences.extend(pack.notes.iter().map(|&note| note.to_owned()));
+    sentences.extend(pack.notes.iter().cloned());
     if pack.control_plane == ControlPlane::Kubernetes {
         sentences.push(
             "The ClusterRole lets the webhook list the dependents; the webhook never reads the targets.".to_owned(),

@@ -39,7 +39,7 @@ pub(super) async fn remove_configurations(place: &Api, configurations: &[&str]) 
 }
 
 /// Returns a pack of ready-made rules.
-pub fn pack(name: &str) -> Outcome<RulePack> {
+pub fn pack(name: &str) -> Outcome<&'static RulePack> {
     RulePack::by_name(name).ok_or_else(|| Stop::failed(format!("no pack {name}")))
 }
 

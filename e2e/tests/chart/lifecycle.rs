@@ -117,7 +117,7 @@ pub(crate) async fn from_install_to_uninstall(ring: Arc<Ring>) -> Outcome {
 
 /// Creates the ready-made rules, and a pod that uses a ConfigMap.
 pub(crate) async fn fill(api: &Api) -> Outcome {
-    let objects = manifests::pack_objects(&pack("kubernetes-workloads")?);
+    let objects = manifests::pack_objects(pack("kubernetes-workloads")?);
     for (index, object) in objects.iter().enumerate() {
         api.post(if index == 0 { ROLES } else { RULES }, object).await?.ok()?;
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
     // On a plain cluster, these rules apply to every world; they are removed with this provider.
     let place = world.compute().await?;
-    let objects = manifests::pack_objects(&pack("kubernetes-workloads")?);
+    let objects = manifests::pack_objects(pack("kubernetes-workloads")?);
     let (role, rules) = objects.split_first().ok_or_else(|| Stop::failed("an empty pack"))?;
     world.grant_reading(role).await?;
     for rule in rules {

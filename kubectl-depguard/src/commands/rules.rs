@@ -78,7 +78,7 @@ struct Apply {
 struct Packs {
     /// Names of packs, as `rules list` prints them
     #[arg(value_name = "PACK", required = true, value_parser = pack)]
-    names: Vec<RulePack>,
+    names: Vec<&'static RulePack>,
 }
 
 /// Packs, for programs.
@@ -95,7 +95,7 @@ struct PackSummary {
     /// `kcp` or `kubernetes`.
     control_plane: &'static str,
     protects: &'static str,
-    notes: &'static [&'static str],
+    notes: &'static [String],
     held_against: &'static str,
     /// Names of the rules.
     rules: Vec<String>,
@@ -110,9 +110,9 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     Ok(Outcome::Well)
 }
 
-fn pack(name: &str) -> Result<RulePack, String> {
+fn pack(name: &str) -> Result<&'static RulePack, String> {
     RulePack::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = RulePack::ALL.iter().map(|pack| pack.name).collect();
+        let names: Vec<_> = RulePack::all().iter().map(|pack| pack.name).collect();
         format!("no such pack; there are {}", names.join(", "))
     })
 }
@@ -122,16 +122,16 @@ fn list(output: Option<Format>, terminal: &mut Terminal) -> Result<(), Failure> 
         Some(Format::Json) => print_json(&PackList::new(), terminal),
         Some(Format::Yaml) => print_yaml(&PackList::new(), terminal),
         Some(Format::Name) => {
-            let names = RulePack::ALL.iter().map(|pack| format!("{}\n", pack.name)).collect::<String>();
+            let names = RulePack::all().iter().map(|pack| format!("{}\n", pack.name)).collect::<String>();
             Ok(terminal.out().write_all(names.as_bytes())?)
         }
         Some(Format::Wide) | None => {
             let is_wide = output.is_some();
             let more = is_wide.then_some(["HELD AGAINST", "PROTECTS"]);
             let mut table = Table::new(["NAME", "RULES", "FOR"].into_iter().chain(more.into_iter().flatten()));
-            for pack in RulePack::ALL {
+            for pack in RulePack::all() {
                 let RulePack { name, control_plane, protects, held_against, .. } = pack;
-                let row = [name.to_owned(), pack.rules().len().to_string(), said(control_plane).to_owned()];
+                let row = [(*name).to_owned(), pack.rules().len().to_string(), said(*control_plane).to_owned()];
                 let more = is_wide.then(|| [held_against.to_owned(), protects.to_owned()]);
                 table.push(row.into_iter().chain(more.into_iter().flatten()));
             }
@@ -146,12 +146,12 @@ impl CommandReport for PackList {
 
 impl PackList {
     fn new() -> Self {
-        let packs = RulePack::ALL.iter().map(|pack| PackSummary {
+        let packs = RulePack::all().iter().map(|pack| PackSummary {
             name: pack.name,
             control_plane: said(pack.control_plane),
-            protects: pack.protects,
-            notes: pack.notes,
-            held_against: pack.held_against,
+            protects: &pack.protects,
+            notes: &pack.notes,
+            held_against: &pack.held_against,
             rules: pack.rules().iter().map(|rule| text(rule, "/metadata/name").to_owned()).collect(),
         });
         Self { packs: packs.collect() }
@@ -166,7 +166,7 @@ fn said(control_plane: ControlPlane) -> &'static str {
     }
 }
 
-fn show(packs: &[RulePack], terminal: &mut Terminal) -> Result<(), Failure> {
+fn show(packs: &[&RulePack], terminal: &mut Terminal) -> Result<(), Failure> {
     let files =
         packs.iter().map(|pack| manifests::rule_file(pack).map(|file| file.text)).collect::<Result<Vec<_>, _>>();
     Ok(terminal.out().write_all(files.map_err(Failure::new)?.join("---\n").as_bytes())?)
@@ -186,7 +186,7 @@ async fn apply(args: Apply, global: &Global, terminal: &mut Terminal) -> Result<
     }
     let place = Targets { cluster: Some(live.endpoint()), ..Targets::default() };
     let mut applier = Applier::new(place, args.dry_run, args.force_conflicts, args.output.output);
-    let objects = packs.iter().flat_map(manifests::pack_objects);
+    let objects = packs.iter().flat_map(|pack| manifests::pack_objects(pack));
     let items: Vec<_> = objects.map(|object| Item { place: Place::Cluster, object }).collect();
     applier.try_all(&items).await?;
     applier.apply(&items, terminal).await?;

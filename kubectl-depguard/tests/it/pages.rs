@@ -77,7 +77,7 @@ async fn the_commands_of_the_packs_pages_apply_the_packs() {
     }
     let rules = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
     let stored = bed.endpoint().list_json(rules).await.unwrap().items.len();
-    let packs = depguard_controller::packs::RulePack::ALL.iter().filter(|pack| pack.name != "kcp");
+    let packs = depguard_controller::packs::RulePack::all().iter().filter(|pack| pack.name != "kcp");
     assert_eq!(stored, packs.map(|pack| pack.rules().len()).sum::<usize>());
 }
 

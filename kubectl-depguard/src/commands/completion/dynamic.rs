@@ -50,7 +50,7 @@ async fn names(subject: &Subject, ChosenSource { global, files }: &ChosenSource)
         KubeconfigNames::read(&options).map_err(Failure::new)
     };
     Ok(match subject {
-        Subject::Packs => RulePack::ALL.iter().map(|pack| (pack.name.to_owned(), pack.protects.to_owned())).collect(),
+        Subject::Packs => RulePack::all().iter().map(|pack| (pack.name.to_owned(), pack.protects.to_owned())).collect(),
         Subject::Contexts => nameless(kubeconfig()?.contexts),
         Subject::Clusters => nameless(kubeconfig()?.clusters),
         Subject::Users => nameless(kubeconfig()?.users),

@@ -12,7 +12,7 @@ use crate::cluster::kinds::resource_name;
 /// Reports the rules that have the name of a rule about other dependents: of `replaced`, which are on the API server, or of a
 /// pack.
 pub(super) fn check(control_plane: ControlPlane, rules: &[Subject], replaced: &[Subject], report: &mut Report) {
-    let packs = RulePack::ALL.iter().filter(|pack| pack.control_plane == control_plane);
+    let packs = RulePack::all().iter().filter(|pack| pack.control_plane == control_plane);
     let packs: Vec<_> = packs.flat_map(|pack| pack.rules().into_iter().map(move |rule| (pack.name, rule))).collect();
     for rule in rules {
         let Some(own) = dependent(&rule.value) else { continue };

@@ -33,7 +33,7 @@ impl UnappliedPacks {
         let applied: BTreeSet<_> = scan.edges.iter().map(|it| (it.dependent(), it.target(), it.edge.field())).collect();
         let command = if source.is_live() { "rules apply" } else { "rules show" };
         let mut unapplied = Self { command, ..Self::default() };
-        for pack in RulePack::ALL.into_iter().filter(|pack| pack.control_plane == rules.control_plane) {
+        for pack in RulePack::all().iter().filter(|pack| pack.control_plane == rules.control_plane) {
             for rule in pack.rules().iter().filter_map(|rule| Rule::parse(rules.control_plane, rule).ok()) {
                 let dependent = rule.dependent().gvr.group_resource();
                 let edges = rule.edges().iter().filter(|edge| {

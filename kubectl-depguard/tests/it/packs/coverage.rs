@@ -29,7 +29,7 @@ struct Known {
 /// Returns the fields that the packs of Kubernetes follow or leave out, by resource.
 fn known() -> BTreeMap<String, Vec<Known>> {
     let mut known: BTreeMap<String, Vec<Known>> = BTreeMap::new();
-    for pack in RulePack::ALL.iter().filter(|pack| pack.name.starts_with("kubernetes-")) {
+    for pack in RulePack::all().iter().filter(|pack| pack.name.starts_with("kubernetes-")) {
         for rule in pack.rules() {
             let (spec, name) = (&rule["spec"], rule["metadata"]["name"].as_str().unwrap());
             let resource = spec["dependent"]["resource"].as_str().unwrap();
@@ -40,9 +40,9 @@ fn known() -> BTreeMap<String, Vec<Known>> {
                 known.entry(resource.to_owned()).or_default().push(Known { path, said });
             }
         }
-        for left in pack.left_out {
-            let entry = Known { path: left.path.to_owned(), said: format!("left out: {}", left.reason) };
-            known.entry(left.resource.to_owned()).or_default().push(entry);
+        for left in &pack.left_out {
+            let entry = Known { path: left.path.clone(), said: format!("left out: {}", left.reason) };
+            known.entry(left.resource.clone()).or_default().push(entry);
         }
     }
     known

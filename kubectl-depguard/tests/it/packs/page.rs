@@ -29,7 +29,7 @@ pub(crate) fn overview() -> String {
          like a reference which rule follows it, or why none does.\n\n\
          | pack | rules | references | fields left out |\n|---|---|---|---|\n"
     );
-    for pack in RulePack::ALL {
+    for pack in RulePack::all() {
         let rules = pack.rules();
         let references: usize = rules.iter().map(|rule| list(&rule["spec"]["dependencies"]).count()).sum();
         let _ = writeln!(
@@ -54,7 +54,7 @@ pub(crate) fn page(pack: &RulePack) -> String {
     let mut page = format!(
         "{HEADER}# {name}\n\nThis pack {protects}.\n\n```console\n{apply}\n```\n\nThe paths were held against {held_against}.\n"
     );
-    for note in *notes {
+    for note in notes {
         let _ = write!(page, "\n- {note}");
     }
     if !notes.is_empty() {
@@ -82,7 +82,7 @@ pub(crate) fn page(pack: &RulePack) -> String {
     }
     if !left_out.is_empty() {
         page.push_str("\n## Left out\n\nThese fields name an object, and no rule follows them:\n\n| kind | field | reason |\n|---|---|---|\n");
-        for LeftOut { resource, path, reason, .. } in *left_out {
+        for LeftOut { resource, path, reason, .. } in left_out {
             let _ = writeln!(page, "| {resource} | `{path}` | {} |", reason.replace('|', "\\|"));
         }
     }

@@ -41,8 +41,8 @@ async fn kinds(of_rule: &Value, tests: &[Planned], suite: &str) -> [BTreeSet<Str
 
 #[tokio::test]
 async fn each_rule_refuses_a_deletion_and_allows_its_twin() {
-    for pack in RulePack::ALL {
-        let suite = suite(&pack, "rules.yaml");
+    for pack in RulePack::all() {
+        let suite = suite(pack, "rules.yaml");
         let tests = planned(&suite);
         for rule in pack.rules() {
             let [refused, allowed] = kinds(&rule, &tests, &suite).await;
@@ -60,7 +60,7 @@ async fn each_rule_refuses_a_deletion_and_allows_its_twin() {
 #[tokio::test]
 async fn a_suite_without_allowed_deletions_has_no_twins() {
     let pack = RulePack::by_name("openmcp").unwrap();
-    let suite: String = suite(&pack, "rules.yaml").lines().filter(|line| !line.contains("expect: unreferenced")).fold(
+    let suite: String = suite(pack, "rules.yaml").lines().filter(|line| !line.contains("expect: unreferenced")).fold(
         String::new(),
         |mut text, line| {
             text.push_str(line);
