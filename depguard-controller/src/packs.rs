@@ -65,6 +65,8 @@ enum NamedControlPlane {
 #[derive(Debug, Deserialize)]
 struct PackRule {
     name: String,
+    /// Name of the rule in a former version.
+    formerly: Option<String>,
     annotations: Option<Map<String, Value>>,
     #[serde(flatten)]
     spec: Map<String, Value>,
@@ -93,6 +95,11 @@ impl RulePack {
         self.rules.iter().map(PackRule::manifest).collect()
     }
 
+    /// Returns the rules that had another name in a former version: that name, and the rule.
+    pub fn formerly(&self) -> impl Iterator<Item = (&str, Value)> {
+        self.rules.iter().filter_map(|rule| Some((rule.formerly.as_deref()?, rule.manifest())))
+    }
+
     fn parse(name: &'static str, text: &str) -> Result<Self, serde_saphyr::Error> {
         // The limits are for files of others: few kinds have many aliases here.
         let pack = serde_saphyr::from_str_with_options(text, serde_saphyr::options! { budget: None })?;
@@ -106,7 +113,7 @@ fn last() -> u8 {
 
 impl PackRule {
     fn manifest(&self) -> Value {
-        let Self { name, annotations, spec } = self;
+        let Self { name, formerly: _, annotations, spec } = self;
         let metadata = match annotations {
             Some(annotations) => json!({"name": name, "annotations": annotations}),
             None => json!({"name": name}),

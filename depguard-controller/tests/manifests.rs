@@ -184,16 +184,17 @@ fn the_packs_are_right() {
         assert!(pack.protects.starts_with("keeps ") && !pack.held_against.is_empty(), "{}", pack.name);
         for mut rule in pack.rules() {
             // All packs of a control plane may be applied in one place.
-            assert!(
-                names.insert(format!("{:?}: {}", pack.control_plane, rule["metadata"]["name"])),
-                "{rule} exists twice"
-            );
+            let name = rule["metadata"]["name"].as_str().unwrap().to_owned();
+            assert!(name.starts_with(&format!("{}-", pack.name)), "{name} begins with another name than {}", pack.name);
+            assert!(names.insert(name), "{rule} exists twice");
             rule["metadata"]["annotations"] = json!({"kcp.io/cluster": "any"});
             let rule = Rule::parse(pack.control_plane, &rule).unwrap();
             assert!(!rule.edges().is_empty());
             assert_eq!(rule.dependent().export, None);
         }
     }
+    let former: Vec<_> = RulePack::all().iter().flat_map(RulePack::formerly).map(|(name, _)| name.to_owned()).collect();
+    assert!(former.iter().all(|name| names.insert(name.clone())), "another rule has a former name: {former:?}");
     assert!(RulePack::by_name("no-such-pack").is_none());
 }
 

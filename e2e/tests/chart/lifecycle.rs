@@ -85,7 +85,8 @@ pub(crate) async fn from_install_to_uninstall(ring: Arc<Ring>) -> Outcome {
         let last = &shown["refusals"][0];
         let of =
             ["kind", "namespace", "name", "rules", "decided"].map(|field| last[field].as_str().unwrap_or_default());
-        let is_it = of == ["configmaps", "shop", "settings", "pods", "referenced"] && last["blockers"] == 1;
+        let is_it = of == ["configmaps", "shop", "settings", "kubernetes-workloads-pods", "referenced"]
+            && last["blockers"] == 1;
         ensure(is_it, || shown.to_string())
     })
     .await?;
@@ -99,7 +100,7 @@ pub(crate) async fn from_install_to_uninstall(ring: Arc<Ring>) -> Outcome {
     ensure(is_right, || gone.all.clone())?;
     api.delete(SETTINGS).await?.ok()?;
     let left = cli.run(&["status"]).await;
-    ensure(left.out.starts_with("RULE ") && left.out.contains("\npods "), || {
+    ensure(left.out.starts_with("RULE ") && left.out.contains("\nkubernetes-workloads-pods "), || {
         format!("the rules are gone: {}", left.all)
     })?;
     eventually("its namespace ends", ring.patience(), async || {

@@ -82,7 +82,7 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
     let network = world.network("providers:network").await?;
     world.bind_depguard(&network).await?;
     let rules = pack("kcp")?.rules();
-    let rule = rules.iter().find(|rule| rule["metadata"]["name"] == "apiresourceschemas");
+    let rule = rules.iter().find(|rule| rule["metadata"]["name"] == "kcp-apiresourceschemas");
     world.add_rule(&network, rule.ok_or_else(|| Stop::failed("the pack lacks the rule"))?).await?;
     let _depguard = Depguard::start(&world).await?;
     let schemas = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas";
@@ -109,7 +109,7 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
             .await?;
         }
         world
-            .condition_says(&network, "apiresourceschemas", "Enforced", "Unknown", |said| {
+            .condition_says(&network, "kcp-apiresourceschemas", "Enforced", "Unknown", |said| {
                 said.contains("no APIExport serves")
             })
             .await?;

@@ -1,5 +1,7 @@
 //! `rules`: lists, prints and applies the packs of ready-made rules.
 
+mod former;
+
 use clap::Subcommand;
 use depguard_controller::manifests;
 use depguard_controller::packs::RulePack;
@@ -7,6 +9,7 @@ use depguard_core::ControlPlane;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use self::former::FormerNames;
 use crate::cluster::api_server::ApiServer;
 use crate::cluster::resource_path::text;
 use crate::commands::install::objects::{Item, Place};
@@ -57,6 +60,9 @@ struct Show {
 ///
 /// Applies the objects that `rules show` prints, and prints one line per object. If the API server would refuse one, such
 /// as a rule of which somebody else owns a field, none is applied. You can run the command again at any time. Afterwards `kubectl depguard status` shows whether each rule is enforced.
+///
+/// If a rule had another name in a former version, the rule of that name is deleted once the new one is applied. A rule
+/// of that name that you wrote or changed stays, and a note says so.
 #[derive(Debug, clap::Args)]
 struct Apply {
     #[command(flatten)]
@@ -188,8 +194,11 @@ async fn apply(args: Apply, global: &Global, terminal: &mut Terminal) -> Result<
     let mut applier = Applier::new(place, args.dry_run, args.force_conflicts, args.output.output);
     let objects = packs.iter().flat_map(|pack| manifests::pack_objects(pack));
     let items: Vec<_> = objects.map(|object| Item { place: Place::Cluster, object }).collect();
+    let former = FormerNames::new(&live, &packs, args.dry_run);
     applier.try_all(&items).await?;
+    former.try_deletions().await?;
     applier.apply(&items, terminal).await?;
+    former.delete(terminal).await?;
     applier.finish(terminal)?;
     if args.dry_run.is_none() {
         terminal.note("`kubectl depguard status` shows whether each rule is enforced")?;

@@ -1,6 +1,7 @@
 //! Packs of ready-made rules: their suites, their pages, and the definitions of the products.
 
 mod coverage;
+mod former;
 mod openapi;
 mod page;
 mod provider;
@@ -314,7 +315,7 @@ async fn packs_are_listed_shown_and_applied() {
     let workloads = RulePack::by_name("kubernetes-workloads").unwrap();
     let before = bed.endpoint().list_json(rules).await.unwrap().items.len();
     let faults = bed.testbed.faults();
-    let refused = ["jobs", "pods"];
+    let refused = ["kubernetes-workloads-jobs", "kubernetes-workloads-pods"];
     let injected = refused.map(|name| {
         faults.inject(Fault::Forbidden, When::always().method("PATCH").path(&format!("dependencyrules/{name}")))
     });

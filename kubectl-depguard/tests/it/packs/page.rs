@@ -22,6 +22,8 @@ pub(crate) fn overview() -> String {
          $ kubectl depguard rules apply kubernetes-workloads flux\n\
          $ kubectl depguard status\n\
          ```\n\n\
+         The name of each rule begins with that of its pack. `rules apply` deletes a rule of a former name once the\n\
+         new one is applied, unless somebody else wrote or changed it ([operations.md](../operations.md#upgrade)).\n\n\
          A rule about kinds that the cluster does not have refuses nothing until they exist. `lint --live` shows which\n\
          fields could be selectable, so that a deletion reads fewer objects. The suites in\n\
          [examples/suites/packs](../../examples/suites/packs) show for each rule a deletion that is refused and one that is\n\
@@ -59,6 +61,12 @@ pub(crate) fn page(pack: &RulePack) -> String {
     }
     if !notes.is_empty() {
         page.push('\n');
+    }
+    let former: Vec<_> =
+        pack.formerly().map(|(name, rule)| format!("`{name}` is {} now", rule["metadata"]["name"])).collect();
+    if !former.is_empty() {
+        let _ =
+            writeln!(page, "\nRules with another name in a former version: {}.", former.join(", ").replace('"', "`"));
     }
     page.push_str("\n## References\n\n| dependent | field | target |\n|---|---|---|\n");
     let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
