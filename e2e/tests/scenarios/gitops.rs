@@ -424,7 +424,7 @@ impl Case {
 }
 
 /// Runs a program in the folder and returns its output, as an error if the program failed.
-async fn run(tools: &Tools, folder: &Path, command: &[&str]) -> Outcome<Result<String, String>> {
+pub(crate) async fn run(tools: &Tools, folder: &Path, command: &[&str]) -> Outcome<Result<String, String>> {
     let (program, arguments) = command.split_first().ok_or_else(|| Stop::failed("no program"))?;
     let output = Command::new(tools.folder().join(program))
         .args(arguments)

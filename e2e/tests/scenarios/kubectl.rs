@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use depguard_core::ControlPlane;
 use depguard_e2e::rules::{RULES, rule};
 use depguard_e2e::{Cast, Consumer, Depguard, Outcome, Reference, Resource, Stop, World, ensure, eventually};
+use depguard_kcp::{ConnectOptions, Connection};
 use kubectl_depguard::{ExitStatus, Terminal};
 use serde_json::{Value, json};
 
@@ -399,6 +401,14 @@ impl User {
         let kubeconfig = tempfile::NamedTempFile::new()?;
         world.ring().write_kubeconfig(workspace, kubeconfig.path())?;
         Ok(Self { kubeconfig, namespace: namespace.to_owned() })
+    }
+
+    /// Applies an object as a field manager.
+    pub(crate) async fn apply(&self, path: &str, object: &Value, manager: &str) -> Outcome {
+        let kubeconfig = Some(self.kubeconfig.path().to_owned());
+        let options = ConnectOptions::new(ControlPlane::Kubernetes).kubeconfig(kubeconfig);
+        let endpoint = Connection::open(&options).await?.own_endpoint();
+        Ok(endpoint.apply(path, object, manager, false).await.map(drop)?)
     }
 
     pub(crate) async fn run(&self, args: &[&str]) -> CommandOutput {

@@ -40,6 +40,7 @@ mod races;
 mod reading;
 mod references;
 mod registers;
+mod renamed;
 mod rule_grants;
 mod schema;
 mod shards;
@@ -345,6 +346,17 @@ fn main() {
         Scenario::new("Kubernetes finds the Pods of a Node by a field", lookups::pods_of_a_node)
             .on_kubernetes()
             .on_real_servers(),
+        Scenario::new("a pack's rules get new names, and nothing can be deleted meanwhile", renamed::by_command)
+            .on_kubernetes()
+            .on_real_servers()
+            .alone(),
+        Scenario::new(
+            "a Helm release's rules get new names, and nothing can be deleted meanwhile",
+            renamed::by_release,
+        )
+        .on_kubernetes()
+        .on_real_servers()
+        .alone(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a Flux-like prune ends, dependents first", gitops::flux).alone(),
         Scenario::new("an Argo-like prune ends, dependents first", gitops::argo).alone(),
