@@ -340,7 +340,7 @@ fn collection(kind: &KindInfo, namespace: Option<&Namespace>) -> (String, String
 /// Turns an API server's refusal into a part that could not be read, or into the failure that ends the command.
 pub(crate) fn refused(what: String, why: &ApiError) -> Result<ReadFailure, Failure> {
     match why.status() {
-        Some(403) => Ok(ReadFailure::new(what, "no right to read")),
+        Some(403) => Ok(ReadFailure::new(what, ReadFailure::NO_RIGHT)),
         Some(404) => Ok(ReadFailure::new(what, ReadFailure::NOT_SERVED)),
         Some(405) => Ok(ReadFailure::new(what, ReadFailure::NOT_LISTED)),
         Some(410) => Err(Failure::new(format!("the list of {what} expired while it was read")).hint("run it again")),

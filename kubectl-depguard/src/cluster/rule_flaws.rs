@@ -141,8 +141,13 @@ fn differs_little(one: &str, other: &str) -> bool {
     strsim::osa_distance(one, other) <= (one.len() / 4).clamp(1, 2)
 }
 
+/// Returns what the flaw of a rule leaves unread.
+pub(crate) fn about(rule: &str) -> String {
+    format!("the references of rule {rule}")
+}
+
 fn failure(rule: &Value, is_misnamed: bool, why: String) -> ReadFailure {
     let targets = targets_of(rule);
     let reach = if is_misnamed { Reach::Near(targets) } else { Reach::These(targets) };
-    ReadFailure { what: format!("the references of rule {}", name_of(rule)), why, reach: reach.or_all() }
+    ReadFailure { what: about(name_of(rule)), why, reach: reach.or_all() }
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::documents::{name_of, text};
+use crate::cluster::rule_flaws;
 use crate::io::exit::Failure;
 
 /// Rules that were read, and the parts that could not be read.
@@ -153,6 +154,12 @@ impl Rules {
         dependents && targets
     }
 
+    /// Returns true if a rule names a kind that is probably misspelt.
+    pub(crate) fn misnames(&self, rule: &Rule) -> bool {
+        let about = rule_flaws::about(&rule.key().name);
+        self.flawed.iter().any(|flaw| flaw.what == about && matches!(flaw.reach, Reach::Near(_)))
+    }
+
     /// Returns the name of a rule for people: with the path of the rule's workspace, if a binding of the workspace in
     /// question names that path.
     pub(crate) fn shown(&self, rule: &RuleKey) -> String {
@@ -202,6 +209,9 @@ impl Bound {
 impl ReadFailure {
     /// Reason for a kind that the API server does not serve.
     pub(crate) const NOT_SERVED: &str = "not served here";
+
+    /// Reason for a part that the caller may not read.
+    pub(crate) const NO_RIGHT: &str = "no right to read";
 
     /// Reason for a kind whose objects can't be listed.
     pub(crate) const NOT_LISTED: &str = "can't be listed";

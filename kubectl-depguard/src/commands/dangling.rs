@@ -3,7 +3,7 @@
 mod checks;
 mod coverage;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use depguard_core::api::{OnDelete, OnMissing};
 use depguard_core::lookup::ReferenceTarget;
@@ -24,7 +24,7 @@ use crate::engine::reference_scan::{
 };
 use crate::io::ci_formats;
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{CheckFormat, CheckOutputArgs};
+use crate::io::output::{CheckFormat, CheckOutputArgs, first_of};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::Terminal;
@@ -39,7 +39,10 @@ use crate::options::Global;
 ///
 /// With -f and --live, a target that the files lack is looked for on the API server, by one request for each. The rules
 /// are those of the files, or the API server's if the files have none. An object that names no namespace is in the one of
-/// -n, or of the context. A target that can't be read is not called missing: the reference could not be checked.
+/// -n, or of the context. A target that can't be read, or whose kind the rule probably misspells, is not called missing:
+/// the reference could not be checked.
+///
+/// The table has one row for each missing target. -o wide has one for each reference, as the other formats have.
 ///
 /// With -l or --field-selector, only references of selected objects are listed. A target counts whether it is selected
 /// or not.
@@ -107,6 +110,9 @@ struct MissingTarget {
     #[serde(skip)]
     shown: String,
 }
+
+/// Limit on the dependents, fields and rules that a row names.
+const MAX_NAMED: usize = 3;
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let (source, rules, server) = if args.live {
@@ -304,20 +310,7 @@ fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &m
             Ok(terminal.out().write_all(text.as_bytes())?)
         }
         _ => {
-            let wide = format.is_some();
-            let mut table = Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET"]);
-            if wide {
-                table =
-                    Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET", "RESOURCE", "ON DELETE", "ON MISSING"]);
-            }
-            for DanglingReference { rule, dependent, field, target, on_delete, on_missing, .. } in &report.dangling {
-                let mut cells = vec![rule.clone(), dependent.to_string(), field.clone(), target.shown.clone()];
-                if wide {
-                    let ObjectIdentity { group, resource, .. } = &target.object;
-                    cells.extend([resource_name(resource, group), format!("{on_delete:?}"), format!("{on_missing:?}")]);
-                }
-                table.push(cells);
-            }
+            let table = if format.is_some() { by_reference(&report.dangling) } else { by_target(&report.dangling) };
             let paths = report.coverage.as_deref().map(coverage::table).filter(|paths| !paths.is_empty());
             let paths = paths.map(|paths| paths.render(terminal)).unwrap_or_default();
             if table.is_empty() {
@@ -336,4 +329,41 @@ fn print(report: &Report, scan: &Scan, format: Option<CheckFormat>, terminal: &m
             Ok(terminal.out().write_all(text.as_bytes())?)
         }
     }
+}
+
+/// Returns a table with a row for each missing target: how many refer to it, and the first of them by name.
+fn by_target(dangling: &[DanglingReference]) -> Table {
+    let mut targets = BTreeMap::<_, Vec<_>>::new();
+    for reference in dangling {
+        let MissingTarget { object, shown, .. } = &reference.target;
+        targets.entry((shown, &object.group, &object.resource)).or_default().push(reference);
+    }
+    let mut table = Table::new(["MISSING TARGET", "REFERENCES", "DEPENDENT", "FIELD", "RULE"]);
+    for ((shown, ..), references) in targets {
+        let each = |part: fn(&DanglingReference) -> String| {
+            let parts: BTreeSet<_> = references.iter().map(|reference| part(reference)).collect();
+            first_of(parts, MAX_NAMED, ", ")
+        };
+        let dependents = each(|reference| reference.dependent.to_string());
+        let (fields, rules) = (each(|reference| reference.field.clone()), each(|reference| reference.rule.clone()));
+        table.push([shown.clone(), references.len().to_string(), dependents, fields, rules]);
+    }
+    table
+}
+
+fn by_reference(dangling: &[DanglingReference]) -> Table {
+    let mut table = Table::new(["RULE", "DEPENDENT", "FIELD", "MISSING TARGET", "RESOURCE", "ON DELETE", "ON MISSING"]);
+    for DanglingReference { rule, dependent, field, target, on_delete, on_missing, .. } in dangling {
+        let ObjectIdentity { group, resource, .. } = &target.object;
+        table.push([
+            rule.clone(),
+            dependent.to_string(),
+            field.clone(),
+            target.shown.clone(),
+            resource_name(resource, group),
+            format!("{on_delete:?}"),
+            format!("{on_missing:?}"),
+        ]);
+    }
+    table
 }

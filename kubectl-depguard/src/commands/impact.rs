@@ -38,7 +38,7 @@ use self::tree::{Line, Repetition};
 /// Several objects get a tree each, or one drawing, and -o json or yaml prints a list of reports. All objects are read
 /// once; what could not be read counts for each of the trees.
 ///
-/// Exit code: 2 if something could not be read, so that dependents may be missing, if a named object does not exist, or
+/// Exit code: 2 if something could not be read from which dependents may be missing, if a named object does not exist, or
 /// if no rule applies.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -144,18 +144,27 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let known = named.found.iter().map(|named| (&named.kind, &*named.object));
     let known: Vec<_> = known.chain(members.iter().flat_map(Members::known)).collect();
     let mut scan = Scan::read(&source, &rules, scope, &known, terminal).await?;
-    scan.miss(members.iter().flat_map(|members| members.unread.iter().cloned()));
     let held_by = scan.held_by();
-    let mut trees = Vec::new();
+    let mut found = Vec::new();
     for (NamedObject { kind, name, object, .. }, members) in named.found.iter().zip(&members) {
         let own = object.pointer("/metadata/namespace").and_then(serde_json::Value::as_str);
         let Some(root) = scan.find(&kind.gvr.group_resource(), own, name) else {
             return Err(Failure::new(format!("{} {name} could not be read", kind.kind)).hint("run it again"));
         };
         let members = tree::needed(&scan, &held_by, root, members);
-        let lines = tree::selected(&scan, tree::lines(&scan, &held_by, root, &members));
-        trees.push(Tree { root, report: Report::from_scan(&scan, root, kind, lines) });
+        found.push((root, kind, tree::lines(&scan, &held_by, root, &members)));
     }
+    // Nobody knows which of the unread objects would be selected.
+    if !args.selection.has_fields() {
+        let dependents = found.iter().flat_map(|(_, _, lines)| lines).map(|line| line.object);
+        scan.forget_unread_beside(&tree::marked(&scan, &known, dependents), |_| true);
+    }
+    scan.miss(members.iter().flat_map(|members| members.unread.iter().cloned()));
+    let trees = found.into_iter().map(|(root, kind, lines)| {
+        let lines = tree::selected(&scan, lines);
+        Tree { root, report: Report::from_scan(&scan, root, kind, lines) }
+    });
+    let trees: Vec<_> = trees.collect();
     scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| trees.iter().all(|tree| tree.report.count == 0)) {
         return Err(nothing);

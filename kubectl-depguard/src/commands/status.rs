@@ -59,6 +59,9 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
+/// Beginning of the reason why a part could not be read, before the right.
+const NEEDS: &str = "you need the right to ";
+
 /// Content of the status.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -216,6 +219,8 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
              `kubectl depguard install` or the Helm chart"
                 .to_owned(),
         ),
+        // What the rules are is unknown.
+        (true, true) if report.unread.iter().any(|unread| unread.is_vital) => {}
         (true, true) if report.reviewed.is_empty() => {
             lines.push("there are no rules, so depguard refuses no deletion for a reference".to_owned());
         }
@@ -244,17 +249,36 @@ fn print(report: &Report, format: Option<Format>, terminal: &mut Terminal) -> Re
     if report.refusals.as_ref().is_some_and(Vec::is_empty) {
         lines.push(format!("no refusal in the last {} lines of the readable logs", refusals::MAX_LINES));
     }
-    lines.extend(report.unread.iter().map(|unread| format!("could not read {}: {}", unread.what, unread.why)));
+    lines.extend(lines_of_unread(&report.unread));
     for line in lines {
         terminal.err().write_all(format!("{}\n", crate::io::output::one_line(&line)).as_bytes())?;
     }
     Ok(())
 }
 
+/// Returns a line for each part that could not be read, and one for those for which a right is missing.
+fn lines_of_unread(unread: &[StatusReadFailure]) -> Vec<String> {
+    let (mut lines, mut forbidden, mut rights) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for StatusReadFailure { what, why, .. } in unread {
+        match why.strip_prefix(NEEDS) {
+            Some(right) => {
+                forbidden.push(what.as_str());
+                rights.insert(right);
+            }
+            None => lines.push(format!("could not read {what}: {why}")),
+        }
+    }
+    if !forbidden.is_empty() {
+        let rights: Vec<_> = rights.into_iter().collect();
+        lines.push(format!("could not read {}: {NEEDS}{}", forbidden.join(", "), rights.join(", to ")));
+    }
+    lines
+}
+
 /// Builds the report of an unreadable part. If a right is missing, the reason names it.
 fn unread(what: impl Into<String>, right: &str, why: &depguard_kcp::ApiError) -> StatusReadFailure {
     let why = match why.status() {
-        Some(401 | 403) => format!("you need the right to {right}"),
+        Some(401 | 403) => format!("{NEEDS}{right}"),
         _ => why.to_string(),
     };
     StatusReadFailure { what: what.into(), why, is_vital: false }

@@ -129,10 +129,11 @@ async fn is_meant(args: &Args, live: &ApiServer, terminal: &mut Terminal) -> Res
             .hint("add --yes to remove without a question, or --dry-run=client to see the removals"));
     }
     // The number of rules makes the question clearer, but the question works without it.
-    let rules = match rules::read(live, &mut Vec::new()).await.map(|found| found.count()) {
-        Ok(1) => "1 rule".to_owned(),
-        Ok(count) => format!("{count} rules"),
-        Err(_) => "rules".to_owned(),
+    let mut unread = Vec::new();
+    let rules = match rules::read(live, &mut unread).await.map(|found| found.count()) {
+        Ok(1) if unread.is_empty() => "1 rule".to_owned(),
+        Ok(count) if unread.is_empty() => format!("{count} rules"),
+        Ok(_) | Err(_) => "rules".to_owned(),
     };
     let question = match args.crd {
         true => format!("Remove depguard and delete {rules}? After that, nothing is refused any more."),

@@ -17,6 +17,7 @@ use crate::cluster::rules::{CheckedRules, ReadFailure, Rules};
 use crate::cluster::selection::Selection;
 use crate::cluster::source::Source;
 use crate::io::exit::Failure;
+use crate::io::output::MAX_NAMED;
 use crate::io::terminal::{Terminal, Tone};
 
 mod coverage;
@@ -63,6 +64,8 @@ pub(crate) struct Scan {
 pub(crate) struct AppliedEdge {
     pub(crate) rule: Arc<Rule>,
     pub(crate) edge: Edge,
+    /// True if the rule may misspell the kind of its targets, so that nobody knows what a reference means.
+    pub(crate) is_misnamed: bool,
 }
 
 /// Object, reduced to the parts that the scan needs.
@@ -92,7 +95,7 @@ pub(crate) struct Reference {
     /// True if any object that the reference means exists, even if it is only the dependent itself or its owner, which
     /// the reference doesn't hold.
     pub(crate) exists: bool,
-    /// True if the scan read every object that the reference may mean.
+    /// True if the scan read every object that the reference may mean, and knows their kind.
     pub(crate) looked_at: bool,
 }
 
@@ -297,13 +300,23 @@ impl Scan {
     }
 }
 
-/// Prints on standard error the parts that could not be read.
+/// Prints on standard error the parts that could not be read: in one line those for which a right is missing.
 pub(crate) fn print_unread(unread: &[ReadFailure], terminal: &mut Terminal) -> Result<(), Failure> {
-    let note = terminal.paint(Tone::Warning, "note:");
-    for unread in unread {
-        writeln!(terminal.err(), "{note} could not read {unread}")?;
+    let (forbidden, others): (Vec<_>, Vec<_>) = unread.iter().partition(|unread| unread.why == ReadFailure::NO_RIGHT);
+    let mut lines: Vec<_> = others.iter().map(ToString::to_string).collect();
+    match forbidden.as_slice() {
+        [] => {}
+        [only] => lines.push(only.to_string()),
+        many => {
+            let named: Vec<_> = many.iter().take(MAX_NAMED).map(|unread| unread.what.as_str()).collect();
+            let more = many.len().saturating_sub(named.len());
+            let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+            let (count, why, named) = (many.len(), ReadFailure::NO_RIGHT, named.join(", "));
+            lines.push(format!("{count} parts ({why}): {named}{more}; ask for the right to get and list them"));
+        }
     }
-    Ok(())
+    let note = terminal.paint(Tone::Warning, "note:");
+    Ok(lines.iter().try_for_each(|line| writeln!(terminal.err(), "{note} could not read {line}"))?)
 }
 
 impl AppliedEdge {
@@ -313,7 +326,8 @@ impl AppliedEdge {
         let CheckedRules { usable, unread } = rules.check();
         for rule in usable.into_iter().map(|(_, rule)| Arc::new(rule)) {
             let applied = rule.edges().iter().filter(|edge| rules.applies(&rule, edge));
-            edges.extend(applied.map(|edge| Self { rule: Arc::clone(&rule), edge: edge.clone() }));
+            let is_misnamed = rules.misnames(&rule);
+            edges.extend(applied.map(|edge| Self { rule: Arc::clone(&rule), edge: edge.clone(), is_misnamed }));
         }
         (edges, unread)
     }

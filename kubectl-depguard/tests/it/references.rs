@@ -5,6 +5,7 @@ pub(crate) mod files;
 mod flawed;
 mod live;
 mod members;
+mod namespace_user;
 mod passed_over;
 pub(crate) mod scene;
 mod selection;

@@ -6,7 +6,7 @@ use depguard_core::model::GroupResource;
 
 use super::arrow;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::Coverage;
+use crate::engine::reference_scan::{Coverage, print_unread};
 use crate::io::exit::Failure;
 use crate::io::graph_formats::{BoxStyle, Graph, Shape};
 use crate::io::terminal::Terminal;
@@ -42,9 +42,7 @@ pub(super) async fn draw(source: &Source, terminal: &mut Terminal) -> Result<(Gr
             shape.lines = vec![known.kind, kind.to_string()];
         }
     }
-    for missing in coverage.missing() {
-        terminal.note(&format!("could not read {missing}, so the drawing is incomplete"))?;
-    }
+    print_unread(&checked.unread, terminal)?;
     Ok((drawing, coverage))
 }
 

@@ -12,14 +12,7 @@ pub(super) use crate::io::tree::{Branches, Line, Repetition};
 
 /// Returns the members of `root` to which objects refer that stay: indexes in the scan's objects.
 pub(super) fn needed(scan: &Scan, held_by: &[Vec<usize>], root: usize, members: &Members) -> Vec<usize> {
-    let find = |(kind, object): (&KindInfo, &Value)| {
-        scan.find(
-            &kind.gvr.group_resource(),
-            object.pointer("/metadata/namespace")?.as_str(),
-            text(object, "/metadata/name"),
-        )
-    };
-    let members: BTreeSet<_> = members.known().filter_map(find).collect();
+    let members: BTreeSet<_> = members.known().filter_map(|member| find(scan, member)).collect();
     // Whatever is in a namespace goes with it, also what no rule protects.
     let namespace = scan.objects.get(root).filter(|root| root.kind.gvr.resource.as_str() == "namespaces");
     let stays = |index: usize| {
@@ -31,6 +24,17 @@ pub(super) fn needed(scan: &Scan, held_by: &[Vec<usize>], root: usize, members: 
         references.filter_map(|index| scan.references.get(*index)).any(|reference| stays(reference.from))
     };
     members.iter().filter(is_needed).copied().collect()
+}
+
+/// Marks the objects that the user named, those that go with them, and their dependents.
+pub(super) fn marked(scan: &Scan, known: &[(&KindInfo, &Value)], dependents: impl Iterator<Item = usize>) -> Vec<bool> {
+    let known: BTreeSet<_> = known.iter().filter_map(|known| find(scan, *known)).chain(dependents).collect();
+    (0..scan.objects.len()).map(|index| known.contains(&index)).collect()
+}
+
+fn find(scan: &Scan, (kind, object): (&KindInfo, &Value)) -> Option<usize> {
+    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+    scan.find(&kind.gvr.group_resource(), namespace, text(object, "/metadata/name"))
 }
 
 /// Lists all dependents of `root`, direct and indirect, with the references of each to its parent; `held_by`: the

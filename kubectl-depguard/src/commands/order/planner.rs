@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use depguard_core::api::OnDelete;
 use depguard_core::model::Namespace;
 use serde_json::Value;
 
@@ -105,7 +106,7 @@ impl Planner {
         if !with_dependents {
             meant.iter_mut().enumerate().for_each(|(index, is_meant)| *is_meant &= found.contains(&index));
         }
-        scan.forget_unread_beside(&meant);
+        scan.forget_unread_beside(&meant, |on_delete| on_delete == OnDelete::Deny);
         let without_refusal = scan.referring_without_refusal(&meant);
         let stay = without_refusal.iter().filter_map(|index| scan.objects.get(*index)).map(ToString::to_string);
         let stay = some_of(stay, ", ");

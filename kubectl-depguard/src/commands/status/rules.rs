@@ -236,12 +236,9 @@ async fn here(
         }
         Err(why) if why.is_not_found() => {}
         // kcp answers 403 for a kind that is not bound.
-        Err(why) if why.status() == Some(403) && control_plane == ControlPlane::Kcp => {
-            unread.push(self::unread(
-                "the rules of this workspace",
-                "list dependencyrules.dependencies.opendefense.cloud",
-                &why,
-            ));
+        Err(why) if why.status() == Some(403) => {
+            let unread_ = self::unread("the rules", "list dependencyrules.dependencies.opendefense.cloud", &why);
+            unread.push(StatusReadFailure { is_vital: control_plane == ControlPlane::Kubernetes, ..unread_ });
         }
         Err(why) => return Err(rules_failure(&why)),
     }

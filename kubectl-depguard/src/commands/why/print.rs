@@ -10,7 +10,7 @@ use super::target::Target;
 use crate::cluster::kinds::resource_name;
 use crate::engine::locks::LockSummary;
 use crate::io::exit::Failure;
-use crate::io::output::{Format, one_line};
+use crate::io::output::{Format, one_line, some_of};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::{Terminal, Tone};
@@ -137,8 +137,8 @@ fn remarks(answer: &Answer<'_>, all: bool, wide: bool) -> Vec<String> {
         }
     }
     if !answer.unread.is_empty() {
-        let what = if wide { format!(": {}", answer.unread.join(", ")) } else { String::new() };
-        also.push(format!("{} could not be read{what}", counted(answer.unread.len(), "part")));
+        let what = if wide { answer.unread.join(", ") } else { some_of(answer.unread.iter().cloned(), ", ") };
+        also.push(format!("{} could not be read: {what}", counted(answer.unread.len(), "part")));
     }
     also.extend(answer.flawed_rules.iter().map(|rule| format!("could not read {rule}")));
     also.extend(answer.problems.iter().map(|problem| format!("could not find out: {problem}")));

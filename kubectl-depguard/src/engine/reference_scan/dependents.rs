@@ -38,14 +38,14 @@ impl Scan {
         others.filter(|reference| reference.holds.iter().any(is_marked)).map(|reference| reference.from).collect()
     }
 
-    /// Forgets the parts that could not be read, if no object in them can block the deletion of a marked object. Rules
-    /// that could not be read are kept, since each of them may be about any object.
-    pub(crate) fn forget_unread_beside(&mut self, marked: &[bool]) {
+    /// Forgets the parts that could not be read, if no object in them can refer to a marked object by an edge that
+    /// `counts`. Rules that could not be read are kept, since each of them may be about any object.
+    pub(crate) fn forget_unread_beside(&mut self, marked: &[bool], counts: impl Fn(OnDelete) -> bool) {
         let objects = self.objects.iter().zip(marked).filter(|(_, is_marked)| **is_marked).map(|(object, _)| object);
         let places: BTreeSet<_> =
             objects.map(|object| (object.kind.gvr.group_resource(), object.namespace().map(str::to_owned))).collect();
         let is_read = |edge: usize| {
-            let Some(applied) = self.edges.get(edge).filter(|applied| applied.edge.on_delete == OnDelete::Deny) else {
+            let Some(applied) = self.edges.get(edge).filter(|applied| counts(applied.edge.on_delete)) else {
                 return true;
             };
             let target = applied.target();

@@ -16,8 +16,8 @@ const MACHINES: &str = "
 ---
 {apiVersion: network.example.com/v1, kind: VPC, metadata: {name: own}}
 ";
-const TABLE: &str = "RULE       DEPENDENT              FIELD                  MISSING TARGET\n\
-                     machines   VirtualMachine/red/m2   spec.networks[*].vpc   VPC/red/nowhere\n";
+const TABLE: &str = "MISSING TARGET    REFERENCES   DEPENDENT               FIELD                  RULE\n\
+                     VPC/red/nowhere   1            VirtualMachine/red/m2   spec.networks[*].vpc   machines\n";
 const VPCS: &str = "/namespaces/red/vpcs/";
 
 async fn ran(scene: &Scene, manifests: &str, args: &[&str]) -> Ran {
@@ -104,7 +104,7 @@ async fn a_target_that_can_not_be_read_is_neither_there_nor_missing() {
         let report: Value = serde_json::from_str(&told.out).unwrap();
         assert_eq!((&report["dangling"], &report["notLookedAt"]), (&json!([]), &3.into()), "{report}");
         for name in ["there", "nowhere"] {
-            let note = format!("could not read vpcs.network.example.com {name} in namespace red");
+            let note = format!("vpcs.network.example.com {name} in namespace red");
             assert!(told.err.contains(&note) && told.err.contains(why), "{why}: {}", told.err);
         }
     }

@@ -138,10 +138,19 @@ async fn a_reference_dangles_if_and_only_if_what_it_names_is_not_there() {
     assert_eq!(some.status, ExitStatus::Finding, "{some:?}");
     assert_eq!(
         some.out,
-        "RULE   DEPENDENT              FIELD       MISSING TARGET\n\
-         vms    VirtualMachine/yy/m3   spec.vpc    VPC/yy/a\n\
-         vms    VirtualMachine/yy/m3   spec.zone   Zone/nowhere\n"
+        "MISSING TARGET   REFERENCES   DEPENDENT              FIELD       RULE\n\
+         VPC/yy/a         1            VirtualMachine/yy/m3   spec.vpc    vms\n\
+         Zone/nowhere     1            VirtualMachine/yy/m3   spec.zone   vms\n"
     );
+    // However many refer to it, a missing target has one row, and each reference one elsewhere.
+    let twins = [5, 6, 7, 8].map(|number| MISSING.replace("m3", &format!("m{number}")).replace("m4", "n"));
+    let many = ran(&format!("{objects}{}", twins.concat()), &["dangling"]).await;
+    let row = "Zone/nowhere     5            VirtualMachine/yy/m3, VirtualMachine/yy/m5, VirtualMachine/yy/m6, and 2 \
+               more (all by -o json)   spec.zone   vms\n";
+    assert!(many.out.ends_with(row) && many.out.lines().count() == 3, "{many:?}");
+    let many = ran(&format!("{objects}{}", twins.concat()), &["dangling", "-o", "json"]).await;
+    let many: Value = serde_json::from_str(&many.out).unwrap();
+    assert_eq!(many["dangling"].as_array().unwrap().len(), 10, "{many}");
     let elsewhere = ran(&objects, &["dangling", "-n", "x"]).await;
     assert_eq!(elsewhere.status, ExitStatus::Well, "{elsewhere:?}");
     let names = ran(&objects, &["dangling", "-o", "name"]).await;
@@ -273,7 +282,10 @@ spec:
 ";
     let dangling = ran(&format!("{OBJECTS}{by_uid}"), &["dangling"]).await;
     assert_eq!(dangling.status, ExitStatus::Finding, "{dangling:?}");
-    assert!(dangling.out.contains("claims   Claim/x/c   spec.vpc   VPC/x/b with UID old\n"), "{dangling:?}");
+    assert!(
+        dangling.out.contains("VPC/x/b with UID old   1            Claim/x/c   spec.vpc   claims\n"),
+        "{dangling:?}"
+    );
 }
 
 #[tokio::test]

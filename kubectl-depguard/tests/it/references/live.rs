@@ -25,8 +25,8 @@ async fn are_followed(scene: &Scene) {
     assert_eq!(all.status, ExitStatus::Finding, "{}{}", all.out, all.err);
     assert_eq!(
         all.out,
-        "RULE       DEPENDENT                FIELD                  MISSING TARGET\n\
-         machines   VirtualMachine/blue/m2   spec.networks[*].vpc   VPC/blue/b\n"
+        "MISSING TARGET   REFERENCES   DEPENDENT                FIELD                  RULE\n\
+         VPC/blue/b       1            VirtualMachine/blue/m2   spec.networks[*].vpc   machines\n"
     );
     // The target of a namespace's object is looked up in the target's own namespace, whichever that is.
     let (one, other) = (scene.run(&["dangling", "-n", "blue"]).await, scene.run(&["dangling", "-n", "red"]).await);

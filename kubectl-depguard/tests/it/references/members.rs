@@ -106,3 +106,16 @@ Namespace/a
         assert_eq!(told.status, ExitStatus::Well, "{command} {told:?}");
     }
 }
+
+#[tokio::test]
+async fn objects_without_a_namespace_go_with_their_definition() {
+    let all = ALL.replace("scope: Namespaced", "scope: Cluster").replace(", namespacePath: .spec.vaultNamespace", "");
+    let all = all
+        .replace("{name: main, namespace: a}", "{name: main}")
+        .replace("{name: spare, namespace: a}", "{name: spare}");
+    let told = ran(&all, "impact crd vaults.keys.example.com").await.well();
+    assert!(told.contains("├── Vault/main   goes with it\n│   └── App/b/far"), "{told}");
+    let told = ran(&all, "why crd vaults.keys.example.com").await;
+    assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
+    assert!(told.out.contains("breaks: Vault/main goes with it, and App/b/far still refers to that"), "{told:?}");
+}

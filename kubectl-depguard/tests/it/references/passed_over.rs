@@ -126,7 +126,7 @@ async fn a_list_says_of_which_kind_its_items_are() {
     let told = ran(&format!("{OBJECTS}{LIST}"), &["dangling"]).await;
     assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
     assert!(
-        told.out.contains("VirtualMachine/x/m9   spec.vpc   VPC/x/nope") && !told.err.contains("passed over"),
+        told.out.contains("VPC/x/nope       1            VirtualMachine/x/m9") && !told.err.contains("passed over"),
         "{told:?}"
     );
 }

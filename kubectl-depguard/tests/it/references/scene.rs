@@ -22,7 +22,15 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn kubernetes() -> Self {
-        let bed = Bed::kubernetes().await;
+        Self::on_kubernetes(Bed::kubernetes().await).await
+    }
+
+    /// Sets the scene in a cluster with RBAC, in which alice has no right yet.
+    pub(crate) async fn kubernetes_with_rights() -> Self {
+        Self::on_kubernetes(Bed::kubernetes_with_rights().await).await
+    }
+
+    async fn on_kubernetes(bed: Bed) -> Self {
         let objects = bed.endpoint();
         for (group, resource, kind, scope) in KINDS {
             define(&objects, group, "v1", resource, kind, scope).await;
@@ -59,6 +67,11 @@ impl Scene {
     /// Runs a command as a tenant.
     pub(crate) async fn run(&self, args: &[&str]) -> Ran {
         depguard(&[args, &["--kubeconfig", &self.kubeconfig]].concat()).await
+    }
+
+    /// Runs a command with every right.
+    pub(crate) async fn run_as_admin(&self, args: &[&str]) -> Ran {
+        self.bed.depguard(args).await
     }
 
     /// Runs a command in the workspace that exports the kinds.

@@ -156,7 +156,7 @@ async fn an_api_server_selects_by_itself() {
     scene.forbid("fieldSelector=");
     let told = named("m1").await;
     assert_eq!(told.status, ExitStatus::Failure, "{}{}", told.out, told.err);
-    assert!(told.err.contains("virtualmachines.compute.example.com (no right to read)"), "{}", told.err);
+    assert!(told.err.contains("(no right to read): virtualmachines.compute.example.com, "), "{}", told.err);
     let told = scene.run(&["unused", "-n", "red", "--field-selector", "metadata.name=a"]).await;
     assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{told:?}");
 }
