@@ -48,8 +48,8 @@ pub(crate) struct Surroundings {
 pub(crate) struct ManifestObject {
     pub(crate) gvr: Arc<GroupVersionResource>,
     record: ObjectRecord,
-    /// True if the record has the namespace, but the text leaves it out.
-    is_filled_in: bool,
+    /// True if the text has another namespace than the record, or none.
+    is_moved: bool,
 }
 
 impl Manifests {
@@ -174,9 +174,11 @@ impl Manifests {
         let scope = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
         let kind = known.gvr.group_resource();
         let is_namespaced = || self.objects_of(&kind).any(|object| object.namespace().is_some());
-        let mut object = ManifestObject { gvr: Arc::new(known.gvr), record, is_filled_in: false };
-        if scope.unwrap_or_else(is_namespaced) {
-            object.fill_in(&Arc::from(namespace.as_str()));
+        let mut object = ManifestObject { gvr: Arc::new(known.gvr), record, is_moved: false };
+        match scope {
+            Some(false) => object.take_out(),
+            _ if scope.unwrap_or_else(is_namespaced) => object.fill_in(&Arc::from(namespace.as_str())),
+            _ => {}
         }
         Some(object)
     }
@@ -272,9 +274,11 @@ impl Manifests {
                 self.pass_over(&record.to_document()?, &ends);
                 continue;
             };
-            let mut object = ManifestObject { gvr, record, is_filled_in: false };
-            if namespaced == Some(true) {
-                object.fill_in(&namespace);
+            let mut object = ManifestObject { gvr, record, is_moved: false };
+            match namespaced {
+                Some(true) => object.fill_in(&namespace),
+                Some(false) => object.take_out(),
+                None => {}
             }
             self.objects.push(object);
         }
@@ -340,7 +344,7 @@ impl ManifestObject {
 
     /// Returns the object as text, with its namespace.
     pub(crate) fn to_text(&self) -> Result<ObjectText, Failure> {
-        match self.is_filled_in {
+        match self.is_moved {
             true => Ok(ObjectText::new(&self.to_value()?)),
             false => Ok(self.record.text.compact()),
         }
@@ -349,10 +353,11 @@ impl ManifestObject {
     /// Returns the object as a tree, with its namespace.
     pub(crate) fn to_value(&self) -> Result<Arc<Value>, Failure> {
         let mut value = self.record.text.to_value()?;
-        if self.is_filled_in
+        if self.is_moved
             && let Some(metadata) = Arc::make_mut(&mut value).get_mut("metadata").and_then(Value::as_object_mut)
         {
-            metadata.insert("namespace".to_owned(), json!(*self.record.namespace));
+            metadata.remove("namespace");
+            metadata.extend(self.namespace().map(|namespace| ("namespace".to_owned(), json!(namespace))));
         }
         Ok(value)
     }
@@ -361,8 +366,14 @@ impl ManifestObject {
     fn fill_in(&mut self, namespace: &Arc<str>) {
         if self.record.namespace.is_empty() {
             self.record.namespace = Arc::clone(namespace);
-            self.is_filled_in = true;
+            self.is_moved = true;
         }
+    }
+
+    /// Takes the object of a kind without namespaces out of that in its text, as an API server does.
+    fn take_out(&mut self) {
+        self.is_moved = !self.record.namespace.is_empty();
+        self.record.namespace = Arc::default();
     }
 }
 
@@ -390,6 +401,7 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}),
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "namespace": "other"}}),
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "c"}}),
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "namespace": "other"}}),
             json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {"name": "d"}}),
             json!({"apiVersion": "network.example.com/v1", "kind": "VPC", "metadata": {}}),
         ]);
@@ -402,9 +414,12 @@ mod tests {
                 ("secrets".to_owned(), Some("ns")),
                 ("secrets".to_owned(), Some("other")),
                 ("clusterroles.rbac.authorization.k8s.io".to_owned(), None),
+                ("nodes".to_owned(), None),
                 ("vpcs.network.example.com".to_owned(), None),
             ]
         );
+        let node = manifests.objects()[3].to_value().unwrap();
+        assert_eq!(node["metadata"], json!({"name": "n"}));
     }
 
     #[test]

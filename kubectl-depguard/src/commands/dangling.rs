@@ -172,13 +172,13 @@ impl Report {
                 (true, _) => report.looked_at += 1,
                 (false, true) => {
                     report.looked_at += 1;
-                    let target = applied.target();
+                    let Some((target, namespace, name)) = scan.missing_target(reference) else { continue };
                     let Some(kind) = kinds.get(&target).copied().or(scan.kind(&target)) else { continue };
                     report.dangling.push(DanglingReference {
                         rule: applied.rule().name.clone(),
                         dependent: from.identity(),
                         field: applied.edge.field(),
-                        target: MissingTarget::new(reference, kind),
+                        target: MissingTarget::new(reference, kind, namespace, name),
                         on_delete: applied.edge.on_delete,
                         on_missing: applied.edge.on_missing,
                         file: None,
@@ -258,14 +258,12 @@ impl DanglingReference {
 }
 
 impl MissingTarget {
-    fn new(reference: &Reference, kind: &KindInfo) -> Self {
-        let (mut namespace, mut name, mut uid) = (None, "", None);
-        if let ReferenceTarget::Named { name: named, namespace: within, uid: exactly } = &*reference.means {
-            name = named;
-            namespace = within.as_deref().map(str::to_owned).filter(|_| kind.namespaced != Some(false));
-            uid = exactly.as_deref().map(str::to_owned);
-        }
-        let object = ObjectIdentity::new(kind, namespace, name);
+    fn new(reference: &Reference, kind: &KindInfo, namespace: Option<&str>, name: &str) -> Self {
+        let uid = match &*reference.means {
+            ReferenceTarget::Named { uid, .. } => uid.as_deref().map(str::to_owned),
+            ReferenceTarget::Selected { .. } | ReferenceTarget::Unclear { .. } => None,
+        };
+        let object = ObjectIdentity::new(kind, namespace.map(str::to_owned), name);
         let mut shown = match (&object.namespace, kind.namespaced) {
             (None, Some(true)) => format!("{}/{name} in any namespace", object.kind),
             _ => object.to_string(),

@@ -223,7 +223,11 @@ impl Scan {
             return None;
         }
         let target = self.edges.get(reference.edge)?.target();
-        let is_global = self.kind(&target).is_some_and(|kind| kind.namespaced == Some(false));
+        let is_global = match self.kind(&target).and_then(|kind| kind.namespaced) {
+            Some(is_namespaced) => !is_namespaced,
+            // No namespace is known of a kind whose objects name none.
+            None => self.names.places(&target).next().is_some() && self.names.places(&target).all(|it| it.0.is_empty()),
+        };
         Some((target, namespace.as_deref().filter(|_| !is_global), name))
     }
 

@@ -49,8 +49,8 @@ impl Release {
         release.by.extend(by_field(edge, dependent, held));
         for condition in &edge.when {
             let values: Vec<_> = condition.values.iter().map(ToString::to_string).collect();
-            let to = if condition.excludes { "" } else { "a value other than " };
-            release.by.push(format!("change {} to {to}{}", condition.path, values.join(" or ")));
+            let but = if condition.excludes { "" } else { "a value other than " };
+            release.by.push(change(&condition.path.to_string(), &format!(" to {but}{}", values.join(" or "))));
         }
         let owners = metadata("ownerReferences").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for owner in owners {
@@ -78,7 +78,7 @@ impl Release {
         if field.contains("[*]") {
             by.push(format!("remove the entry from .{field}"));
         } else if !field.is_empty() {
-            by.push(format!("change .{field}"));
+            by.push(change(&format!(".{field}"), ""));
         }
         Self { by, notes: Vec::new() }
     }
@@ -118,9 +118,20 @@ fn by_field(edge: &Edge, dependent: Option<&Value>, held: TargetIdentity<'_>) ->
     let general = || match (field.keys, path.segments().contains(&Segment::Wildcard)) {
         (true, _) => format!("remove the key from the map {path}"),
         (false, true) => format!("remove the entry from {path}"),
-        (false, false) => format!("change {path}"),
+        (false, false) => change(&path.to_string(), ""),
     };
     if told.is_empty() { vec![general()] } else { told }
+}
+
+/// Returns the way to give a field another value. Nobody changes the name or namespace of an object, and only a controller
+/// its status.
+fn change(path: &str, to: &str) -> String {
+    match path {
+        ".metadata.namespace" => "create it in another namespace, and delete it here".to_owned(),
+        ".metadata.name" | ".metadata.uid" => "create another object in its place, and delete it".to_owned(),
+        _ if path.starts_with(".status.") => format!("wait until its controller changes {path}{to}"),
+        _ => format!("change {path}{to}"),
+    }
 }
 
 /// Value at a path.
@@ -190,7 +201,7 @@ fn in_keys(place: &Place<'_>, says: impl Fn(&str) -> bool) -> Vec<String> {
 fn in_value(place: &Place<'_>, says: impl Fn(&str) -> bool) -> Vec<String> {
     match place.value {
         Value::String(value) if says(value) => vec![match &place.entry {
-            None => format!("change {}", place.path),
+            None => change(&place.path, ""),
             Some((entry, true)) => format!("remove {entry} from the list"),
             Some((entry, false)) => format!("remove {entry} from the map"),
         }],
@@ -256,6 +267,22 @@ mod tests {
         assert_eq!(
             by(json!({"fieldRef": {"path": ".spec.vpcs[*]"}}), &twice).by[1],
             "remove .spec.vpcs[0] from the list and remove .spec.vpcs[1] from the list"
+        );
+    }
+
+    #[test]
+    fn nobody_is_told_to_change_what_can_not_be_changed() {
+        let pod = json!({"metadata": {"name": "p", "namespace": "a"}, "status": {"vpc": "a", "phase": "Running"}});
+        let way = |field: &str| by(json!({"fieldRef": {"path": field}}), &pod).by[1].clone();
+        assert_eq!(way(".metadata.namespace"), "create it in another namespace, and delete it here");
+        assert_eq!(Release::of_field("metadata.namespace").by[1], way(".metadata.namespace"));
+        assert_eq!(way(".metadata.name"), "create another object in its place, and delete it");
+        assert_eq!(way(".metadata.labels.vpc"), "change .metadata.labels.vpc");
+        assert_eq!(way(".status.vpc"), "wait until its controller changes .status.vpc");
+        let phase = json!({"fieldRef": {"path": ".spec.vpc"}, "when": {"path": ".status.phase", "in": ["Running"]}});
+        assert_eq!(
+            by(phase, &pod).by[2],
+            "wait until its controller changes .status.phase to a value other than Running"
         );
     }
 

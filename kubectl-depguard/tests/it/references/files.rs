@@ -265,6 +265,46 @@ async fn yaml_says_what_json_says() {
 }
 
 #[tokio::test]
+async fn an_object_without_a_namespace_is_shown_without_one_whatever_its_file_says() {
+    let objects = OBJECTS.replace("{name: z}", "{name: z, namespace: x}");
+    for command in [
+        "impact zone z",
+        "why zone z",
+        "trace virtualmachine m1 -n x",
+        "graph --objects",
+        "graph --objects -o mermaid",
+        "order",
+        "order -o json",
+        "unused",
+        "dangling --coverage",
+        "impact zone z -o json",
+    ] {
+        let words: Vec<_> = command.split(' ').collect();
+        let (expected, told) = (ran(OBJECTS, &words).await, ran(&objects, &words).await);
+        assert_eq!((told.status, told.out), (expected.status, expected.out), "{command} {}", told.err);
+        assert!(expected.status != ExitStatus::Failure, "{command} {}", expected.err);
+    }
+    // What nothing defines has no namespace either where no object of the kind names one.
+    const UNDEFINED: &str = r"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: apps}
+spec:
+  dependent: {group: app.example.com, version: v1, kind: App, resource: apps}
+  dependencies: [{group: plan.example.com, version: v1, resource: plans, fieldRef: {path: .spec.plan}}]
+---
+{apiVersion: app.example.com/v1, kind: App, metadata: {name: a, namespace: x}, spec: {plan: gone}}
+---
+{apiVersion: plan.example.com/v1, kind: Plan, metadata: {name: there}}
+";
+    let told = ran(&format!("{OBJECTS}---{UNDEFINED}"), &["dangling", "-n", "x"]).await;
+    assert!(told.status == ExitStatus::Finding && told.out.contains("\nPlan/gone "), "{told:?}");
+    let namespaced = UNDEFINED.replace("{name: there}", "{name: there, namespace: other}");
+    let told = ran(&format!("{OBJECTS}---{namespaced}"), &["dangling", "-n", "x"]).await;
+    assert!(told.status == ExitStatus::Finding && told.out.contains("\nPlan/x/gone "), "{told:?}");
+}
+
+#[tokio::test]
 async fn a_namesake_made_anew_is_not_what_was_meant() {
     let by_uid = r"
 ---
