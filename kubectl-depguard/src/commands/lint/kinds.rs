@@ -133,30 +133,31 @@ impl Kinds {
             return known;
         }
         let others: Vec<_> = self.of_group(&kind).collect();
-        if others.is_empty() {
-            return Err(match self.group_meant(&kind) {
-                Some(group) => KindProblem {
-                    code: Code::GroupNotDefined,
-                    message: format!(
-                        "no definition has the group {}: write `{group}`, which has {}, if you mean that, or give \
-                         its definition with --schemas",
-                        kind.group, kind.resource
-                    ),
-                },
-                None => KindProblem {
-                    code: Code::KindUnchecked,
-                    message: format!(
-                        "{kind} was not checked: give its definition with --schemas, or read it with --live"
-                    ),
-                },
-            });
-        }
-        let todo = match self.nearest(&kind) {
-            Some(nearest) => format!("write `{nearest}` if you mean that, or give its definition with --schemas"),
-            None => "correct the group and resource, or give its definition with --schemas".to_owned(),
-        };
-        let message = format!("{} has {}, but no {}: {todo}", kind.group, others.join(", "), kind.resource);
-        Err(KindProblem { code: Code::KindNotServed, message })
+        let is_defined = !others.is_empty();
+        Err(match (self.nearest(&kind), self.group_meant(&kind)) {
+            (Some(nearest), _) if is_defined => KindProblem {
+                code: Code::KindNotServed,
+                message: format!(
+                    "{} has {}, but no {}: write `{nearest}` if you mean that, or give its definition with --schemas",
+                    kind.group,
+                    others.join(", "),
+                    kind.resource
+                ),
+            },
+            (_, Some(group)) if !is_defined => KindProblem {
+                code: Code::GroupNotDefined,
+                message: format!(
+                    "no definition has the group {}: write `{group}`, which has {}, if you mean that, or give its \
+                     definition with --schemas",
+                    kind.group, kind.resource
+                ),
+            },
+            // The files need not define all kinds of a group.
+            _ => KindProblem {
+                code: Code::KindUnchecked,
+                message: format!("{kind} was not checked: give its definition with --schemas, or read it with --live"),
+            },
+        })
     }
 }
 

@@ -103,3 +103,21 @@ async fn a_rule_on_the_api_server_protects_a_definition_and_a_definition_there_i
     assert!(without_rule(&bed, &given).await.is_empty());
     testbed.stop().await;
 }
+
+#[tokio::test]
+async fn a_kind_that_the_definitions_of_its_group_lack_is_no_error_unless_another_has_nearly_its_name() {
+    let bed = Bed::new();
+    let schemas = bed.file("crds.yaml", &["VM", "VPC"].map(crd));
+    let lint = async |resource: &str| {
+        let mut rules = rule("vms", ".spec.vpcRef.name");
+        rules["spec"]["dependencies"][0]["resource"] = resource.into();
+        let file = bed.file("rules.yaml", &[rules]);
+        bed.lint(&["-f", &file, "--schemas", &schemas]).await
+    };
+    let (status, out, err) = lint("gateways").await;
+    assert_eq!(status, ExitStatus::Well, "{out}{err}");
+    assert!(out.contains("DG104") && out.contains("gateways.example.com was not checked"), "{out}");
+    let (status, out, err) = lint("vpc").await;
+    assert_eq!(status, ExitStatus::Finding, "{out}{err}");
+    assert!(out.contains("DG111") && out.contains("write `vpcs` if you mean that"), "{out}");
+}
