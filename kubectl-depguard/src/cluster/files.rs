@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cluster::documents::list::no_object;
 use crate::cluster::documents::parts::{MAX_DOCUMENTS, too_many};
 use crate::cluster::documents::{
-    Document, INCOMPLETE, Origin, Text, is_incomplete_manifest, is_manifest, is_patch_of_definition, parse,
+    INCOMPLETE, Origin, Text, is_incomplete_manifest, is_manifest, is_patch_of_definition, parse,
 };
 use crate::cluster::object_record::ObjectRecord;
 use crate::cluster::record_reader::{self, FileObjects};
@@ -87,18 +87,6 @@ impl FileArgs {
             ReadFailure::new(what, "-R reads subfolders, too; or name the files that you mean")
         }));
         Ok(found)
-    }
-
-    /// Reads all documents. Each item of a list becomes an object of its own. Any other content ends the command.
-    pub(crate) fn read(&self, terminal: &mut Terminal) -> Result<Vec<Document>, Failure> {
-        let mut found = Vec::new();
-        texts(&self.filename, self.recursive, terminal, |name, _, bytes| {
-            parse(name, bytes, &mut found)?.first().map_or(Ok(()), |origin| Err(no_object(origin)))
-        })?;
-        match found.iter().find(|text| is_incomplete_manifest(&text.document.value)) {
-            None => Ok(found.into_iter().map(|text| text.document).collect()),
-            Some(text) => Err(named_incomplete(text)),
-        }
     }
 
     /// Reads the documents that a command needs, as [`needed`] does.

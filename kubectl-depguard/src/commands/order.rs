@@ -49,7 +49,7 @@ use subject::{Subject, Words};
 /// deleted unless all of these can go and everything that may depend on them could be read.
 ///
 /// With --delete -f, the command deletes the objects on the cluster that have the kinds and names of those in the files,
-/// by the rules on the cluster. Objects of kinds that no rule names stay. Objects that are in no file and block the
+/// by the rules on the cluster. Nothing is deleted while a file can't be read. Objects of kinds that no rule names stay. Objects that are in no file and block the
 /// deletion keep the command from it; with --dependents they go, too.
 ///
 /// --delete makes a new plan after each wave. It deletes no object that the first plan does not have in a wave: if a new

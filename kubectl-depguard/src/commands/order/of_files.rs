@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::subject::Subject;
 use crate::cluster::api_server::Lookup;
 use crate::cluster::documents::Document;
-use crate::cluster::files::FileArgs;
+use crate::cluster::files::{FileArgs, Files, skipped};
 use crate::cluster::named_objects::NamedObject;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::AppliedEdge;
+use crate::engine::reference_scan::{AppliedEdge, print_unread};
 use crate::io::exit::Failure;
 use crate::io::output::some_of;
 use crate::io::terminal::Terminal;
@@ -25,33 +25,37 @@ pub(super) async fn read(
     global: &Global,
     terminal: &mut Terminal,
 ) -> Result<Subject, Failure> {
-    let (edges, unread) = AppliedEdge::from_rules(&source.rules().await?);
-    if let Some(unread) = unread.first() {
+    let (edges, unread_rules) = AppliedEdge::from_rules(&source.rules().await?);
+    if let Some(unread) = unread_rules.first() {
         return Err(Failure::new(format!("nothing was deleted: could not read {unread}"))
             .hint("get the right to read it, or correct it, and run the command again"));
     }
     let kinds: BTreeSet<_> = edges.iter().flat_map(|edge| [edge.dependent(), edge.target()]).collect();
     let known = source.kinds().await?;
     let (mut named, mut missing, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    for document in files.read(terminal)? {
+    let Files { records, unread, others: foreign } = files.manifests(terminal)?;
+    foreign.iter().try_for_each(|file| terminal.note(&skipped(file)))?;
+    for record in records {
+        let document = record.to_document()?;
         let Document { value, .. } = &document;
         let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (kind, name) = (text("/kind"), text("/metadata/name"));
-        if name.is_empty() {
-            return Err(Failure::new(format!("nothing was deleted: {} has no name", document.shown()))
-                .hint("name only the other files with -f"));
-        }
+        let shown = || if name.is_empty() { document.shown() } else { format!("{kind}/{name}") };
         let Some(info) = known.of_object(text("/apiVersion"), kind) else {
             if let Some(unread) = known.unread().next() {
                 return Err(Failure::new(format!("nothing was deleted: could not read {unread}"))
                     .hint("run it again once `kubectl api-resources` lists all kinds"));
             }
-            others.push(format!("{kind}/{name}"));
+            others.push(shown());
             continue;
         };
         if !kinds.contains(&info.gvr.group_resource()) {
-            others.push(format!("{kind}/{name}"));
+            others.push(shown());
             continue;
+        }
+        if name.is_empty() {
+            return Err(Failure::new(format!("nothing was deleted: {} has no name", document.shown()))
+                .hint("name only the other files with -f"));
         }
         let own = Some(text("/metadata/namespace")).filter(|namespace| !namespace.is_empty());
         let namespace = match (info.namespaced, own) {
@@ -83,8 +87,9 @@ pub(super) async fn read(
         terminal.note(&format!("not on the cluster: {}", some_of(missing, ", ")))?;
     }
     if named.is_empty() {
+        print_unread(&unread, terminal)?;
         return Err(Failure::new("the cluster has none of the objects in the files whose kinds rules name")
             .hint("name other files with -f, or the namespace with --namespace"));
     }
-    Ok(Subject::Objects { named, with_dependents })
+    Ok(Subject::Objects { named, with_dependents, unread })
 }

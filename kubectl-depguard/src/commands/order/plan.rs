@@ -8,6 +8,7 @@ use depguard_core::model::GroupResource;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cluster::rules::ReadFailure;
 use crate::engine::locks::{LockSummary, Locks};
 use crate::engine::reference_scan::{Object, ObjectIdentity, Scan};
 use crate::io::exit::{Failure, Outcome};
@@ -159,6 +160,11 @@ impl Plan {
     /// Returns all references that keep an object from being deleted.
     pub(super) fn holds(&self) -> &[BlockingReference] {
         &self.holds
+    }
+
+    /// Records further parts that could not be read.
+    pub(super) fn miss(&mut self, unread: &[ReadFailure]) {
+        self.scan.miss(unread.iter().cloned());
     }
 
     /// Prints on standard error the parts that could not be read.

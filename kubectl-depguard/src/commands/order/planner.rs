@@ -40,8 +40,10 @@ impl Planner {
     ) -> Result<Option<Plan>, Failure> {
         match &self.subject {
             Subject::Place(namespace) => self.plan_place(namespace.as_ref(), permits, terminal).await.map(Some),
-            Subject::Objects { named, with_dependents } => {
-                self.plan_objects(named, *with_dependents, permits, terminal).await
+            Subject::Objects { named, with_dependents, unread } => {
+                let mut plan = self.plan_objects(named, *with_dependents, permits, terminal).await?;
+                plan.iter_mut().for_each(|plan| plan.miss(unread));
+                Ok(plan)
             }
         }
     }

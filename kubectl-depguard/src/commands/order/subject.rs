@@ -5,6 +5,7 @@ use depguard_core::model::Namespace;
 
 use super::owner::is_global_owner;
 use crate::cluster::named_objects::{NamedObject, NamedObjectsArgs};
+use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
 use crate::io::exit::Failure;
 use crate::options::Global;
@@ -29,6 +30,8 @@ pub(super) enum Subject {
         named: Vec<NamedObject>,
         /// True if all objects that block their deletion go with them.
         with_dependents: bool,
+        /// Files that could not be read, in which others may be named.
+        unread: Vec<ReadFailure>,
     },
 }
 
@@ -80,7 +83,9 @@ impl Subject {
                 let named = NamedObjectsArgs::from_words(words).read(&source, global).await?;
                 match Failure::joined(named.missing) {
                     Some(missing) => Err(missing),
-                    None => Ok((source, Self::Objects { named: named.found, with_dependents: true })),
+                    None => {
+                        Ok((source, Self::Objects { named: named.found, with_dependents: true, unread: Vec::new() }))
+                    }
                 }
             }
         }

@@ -219,3 +219,35 @@ async fn files_name_the_objects_to_delete_and_their_dependents_go_only_if_the_us
     assert_eq!(none.status, ExitStatus::Failure, "{none:?}");
     stage.there_are(&["b1", "free", "m3"]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_file_stops_no_deletion_and_one_that_can_not_be_read_stops_all() {
+    let stage = Unguarded::set().await;
+    stage.release().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut free = vpc("free", &json!({}));
+    free["metadata"]["namespace"] = json!("red");
+    let write = |name: &str, content: &str| crate::tool::write(folder.path(), name, content);
+    write("free.json", &free.to_string());
+    write("values.yaml", "replicas: 1");
+    write(
+        "kustomization.yaml",
+        "{apiVersion: kustomize.config.k8s.io/v1beta1, kind: Kustomization, resources: [free.json]}",
+    );
+    let template = write("template.yaml", "apiVersion: v1\n{{- if .Values.a }}\nkind: Secret\n{{- end }}\n");
+    let delete = ["-f", folder.path().to_str().unwrap(), "--delete", "--dependents", "--yes"];
+    let refused = stage.order(&delete).await;
+    assert_eq!((refused.status, refused.out.as_str()), (ExitStatus::Failure, ""), "{refused:?}");
+    assert!(refused.err.contains("error: nothing was deleted: the plan is incomplete"), "{refused:?}");
+    assert!(refused.err.contains("could not read the file `") && refused.err.contains("template.yaml"), "{refused:?}");
+    stage.there_are(&ALL).await;
+    let dry = stage.order(&[&delete[..], &["--dry-run=client"]].concat()).await;
+    assert_eq!(dry.status, ExitStatus::Failure, "{dry:?}");
+    assert!(dry.out.contains("vpcs.network.example.com/free"), "{dry:?}");
+    std::fs::remove_file(template).unwrap();
+    let deleted = stage.order(&delete).await;
+    assert_eq!(deleted.status, ExitStatus::Well, "{deleted:?}");
+    assert!(deleted.err.contains("values.yaml` that are not manifests"), "{deleted:?}");
+    assert!(deleted.err.contains("so they stay: the Kustomization at "), "{deleted:?}");
+    stage.there_are(&["a", "b1", "base", "m1", "m2"]).await;
+}
