@@ -33,7 +33,8 @@ use self::tree::{Line, Repetition};
 /// --field-selector, only selected dependents are shown, and the objects between them and the object.
 ///
 /// With a CustomResourceDefinition go the objects of its kind, and with a namespace the objects in it: the tree shows those
-/// to which objects refer that stay.
+/// to which objects refer that stay. What goes with a workspace of kcp can't be read from outside, so the answer about one
+/// is incomplete.
 ///
 /// Several objects get a tree each, or one drawing, and -o json or yaml prints a list of reports. All objects are read
 /// once; what could not be read counts for each of the trees.

@@ -1,5 +1,5 @@
 //! Members of an object: what an API server deletes with it, without regard to who refers to that. A definition has the
-//! objects of its kind, a namespace the objects in it.
+//! objects of its kind, a namespace the objects in it. What a workspace of kcp has is beyond the workspace that is read.
 
 use std::collections::BTreeSet;
 
@@ -43,6 +43,12 @@ impl Members {
                 members.unread.extend(unread);
                 let namespace = Namespace::parse(text(object, "/metadata/name")).map_err(Failure::new)?;
                 (targets.into_iter().collect(), Some(namespace))
+            }
+            ("tenancy.kcp.io", "workspaces") | ("core.kcp.io", "logicalclusters") => {
+                let what = format!("who refers to what is in {} {}", kind.kind, text(object, "/metadata/name"));
+                let why = "all of it goes with it; ask inside it, and those that bind its APIExports";
+                members.unread.push(ReadFailure::new(what, why));
+                return Ok(members);
             }
             _ => return Ok(members),
         };

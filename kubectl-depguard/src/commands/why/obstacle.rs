@@ -57,6 +57,8 @@ pub(crate) enum ObstacleSource {
     NamespaceContent,
     /// Objects of the kind that the object defines.
     Definition,
+    /// APIExports in the workspace of kcp to delete.
+    Workspace,
     /// Webhooks and policies that review deletions.
     Admission,
     /// Rights of the caller.

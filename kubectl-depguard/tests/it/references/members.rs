@@ -1,8 +1,9 @@
-//! Objects that go with a definition or a namespace, and those that refer to them.
+//! Objects that go with a definition, a namespace or a workspace, and those that refer to them.
 
 use kubectl_depguard::ExitStatus;
 use serde_json::Value;
 
+use crate::references::scene::Scene;
 use crate::tool::{Ran, depguard, write};
 
 const ALL: &str = r"
@@ -118,4 +119,42 @@ async fn objects_without_a_namespace_go_with_their_definition() {
     let told = ran(&all, "why crd vaults.keys.example.com").await;
     assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
     assert!(told.out.contains("breaks: Vault/main goes with it, and App/b/far still refers to that"), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_goes_with_a_workspace_is_never_nothing() {
+    let scene = Scene::kcp().await;
+    scene.vpc("red", "a").await;
+    scene.vm("red", "m", &["a"]).await;
+    for command in ["why workspace tenant", "impact workspace tenant"] {
+        for format in ["", " -o json", " -o name"] {
+            let told = scene.run_as_admin(&format!("{command}{format}").split(' ').collect::<Vec<_>>()).await;
+            assert_eq!(told.status, ExitStatus::Failure, "{command}{format} {told:?}");
+            let said = format!("{}{}", told.out, told.err);
+            assert!(!said.contains("free") && !said.contains("nothing depends"), "{command}{format} {told:?}");
+            assert!(
+                format == " -o name" || said.contains("who refers to what is in Workspace tenant"),
+                "{command}{format} {told:?}"
+            );
+        }
+    }
+    // Nothing goes with a VPC.
+    scene.vpc("red", "spare").await;
+    for command in ["why", "impact"] {
+        let told = scene.run(&[command, "vpc", "spare", "-n", "red"]).await;
+        assert_eq!(told.status, ExitStatus::Well, "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_whose_export_is_bound_here_breaks_what_comes_from_it() {
+    let scene = Scene::kcp().await;
+    scene.bind_in_root("network.example.com").await;
+    let told = scene.run_as_admin(&["why", "workspace", "provider"]).await;
+    assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
+    let said = "breaks: APIExport network.example.com goes with it, and vpcs.network.example.com of this workspace come \
+                from that\n";
+    assert!(told.out.starts_with("breaks: nothing refuses") && told.out.contains(said), "{told:?}");
+    let told = scene.run_as_admin(&["why", "workspace", "tenant"]).await;
+    assert!(told.status == ExitStatus::Failure && !told.out.contains("breaks"), "{told:?}");
 }

@@ -69,6 +69,11 @@ impl Scene {
         depguard(&[args, &["--kubeconfig", &self.kubeconfig]].concat()).await
     }
 
+    /// Binds an export of the provider in `root`, too.
+    pub(crate) async fn bind_in_root(&self, export: &str) {
+        bind(&self.bed.endpoint(), export).await;
+    }
+
     /// Runs a command with every right.
     pub(crate) async fn run_as_admin(&self, args: &[&str]) -> Ran {
         self.bed.depguard(args).await
