@@ -155,7 +155,7 @@ impl Rules {
     }
 
     /// Returns true if a rule names a kind that is probably misspelt.
-    pub(crate) fn misnames(&self, rule: &Rule) -> bool {
+    pub(crate) fn misspells(&self, rule: &Rule) -> bool {
         let about = rule_flaws::about(&rule.key().name);
         self.flawed.iter().any(|flaw| flaw.what == about && matches!(flaw.reach, Reach::Near(_)))
     }

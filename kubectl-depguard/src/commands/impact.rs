@@ -167,7 +167,8 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     });
     let trees: Vec<_> = trees.collect();
     scan.print_unread(terminal)?;
-    if let Some(nothing) = scan.coverage.nothing().filter(|_| trees.iter().all(|tree| tree.report.count == 0)) {
+    let is_nothing = scan.is_whole() && trees.iter().all(|tree| tree.report.count == 0);
+    if let Some(nothing) = scan.coverage.nothing().filter(|_| is_nothing) {
         return Err(nothing);
     }
     print::trees(&trees, &scan, are_several, args.output, terminal)?;

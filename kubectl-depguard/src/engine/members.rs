@@ -13,6 +13,7 @@ use crate::cluster::rules::{ReadFailure, Rules};
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::AppliedEdge;
 use crate::io::exit::Failure;
+use crate::io::output::some_of;
 use crate::io::terminal::Terminal;
 
 /// Members of one object, as far as rules say that something refers to their kinds.
@@ -46,7 +47,14 @@ impl Members {
             }
             ("tenancy.kcp.io", "workspaces") | ("core.kcp.io", "logicalclusters") => {
                 let what = format!("who refers to what is in {} {}", kind.kind, text(object, "/metadata/name"));
-                let why = "all of it goes with it; ask inside it, and those that bind its APIExports";
+                let bound = rules.bound.iter().flat_map(|bound| &bound.kinds);
+                let bound = bound.filter(|kind| kind.provider.as_str() == text(object, "/spec/cluster"));
+                let bound: BTreeSet<_> = bound.map(|kind| kind.kind.to_string()).collect();
+                let here = match bound.is_empty() {
+                    true => String::new(),
+                    false => format!(", and so do the APIExports of {} of this workspace", some_of(bound, ", ")),
+                };
+                let why = format!("all of it goes with it{here}; ask inside it, and those that bind its APIExports");
                 members.unread.push(ReadFailure::new(what, why));
                 return Ok(members);
             }

@@ -64,8 +64,8 @@ pub(crate) struct Scan {
 pub(crate) struct AppliedEdge {
     pub(crate) rule: Arc<Rule>,
     pub(crate) edge: Edge,
-    /// True if the rule may misspell the kind of its targets, so that nobody knows what a reference means.
-    pub(crate) is_misnamed: bool,
+    /// True if the rule probably misspells one of its kinds.
+    is_misspelt: bool,
 }
 
 /// Object, reduced to the parts that the scan needs.
@@ -330,10 +330,16 @@ impl AppliedEdge {
         let CheckedRules { usable, unread } = rules.check();
         for rule in usable.into_iter().map(|(_, rule)| Arc::new(rule)) {
             let applied = rule.edges().iter().filter(|edge| rules.applies(&rule, edge));
-            let is_misnamed = rules.misnames(&rule);
-            edges.extend(applied.map(|edge| Self { rule: Arc::clone(&rule), edge: edge.clone(), is_misnamed }));
+            let is_misspelt = rules.misspells(&rule);
+            edges.extend(applied.map(|edge| Self { rule: Arc::clone(&rule), edge: edge.clone(), is_misspelt }));
         }
         (edges, unread)
+    }
+
+    /// Returns true if the targets' kind is probably misspelt, so that nobody knows what a reference means: nothing but the
+    /// rule tells of it.
+    pub(crate) fn is_misnamed(&self, target: Option<&KindInfo>) -> bool {
+        self.is_misspelt && target.is_none_or(|kind| kind.namespaced.is_none())
     }
 
     pub(crate) fn rule(&self) -> &RuleKey {

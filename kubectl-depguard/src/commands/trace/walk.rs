@@ -133,7 +133,7 @@ impl Trace {
     /// Returns the state of the object that a link means; a new object of the same name is another one.
     pub(super) fn state(&self, link: &Link) -> NodeState {
         let Some(node) = self.nodes.get(link.to) else { return NodeState::Missing };
-        let is_misnamed = || self.edges.get(link.edge).is_some_and(|applied| applied.is_misnamed);
+        let is_misnamed = || self.edges.get(link.edge).is_some_and(|applied| applied.is_misnamed(Some(&*node.kind)));
         match (&link.uid, &node.uid) {
             (Some(meant), Some(own)) if meant != own => NodeState::Missing,
             _ if node.state == NodeState::Missing && is_misnamed() => {

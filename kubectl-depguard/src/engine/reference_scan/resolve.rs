@@ -32,7 +32,7 @@ pub(super) fn all(scan: &mut Scan, kinds: &Kinds, scope: Scope<'_>) -> Result<()
         let (ReferenceTarget::Named { namespace, .. }
         | ReferenceTarget::Selected { namespace, .. }
         | ReferenceTarget::Unclear { namespace, .. }) = &reference.means;
-        let is_misnamed = scan.edges.get(edge).is_some_and(|applied| applied.is_misnamed);
+        let is_misnamed = scan.edges.get(edge).is_some_and(|applied| applied.is_misnamed(kinds.of(target)));
         let looked_at = !is_misnamed && scan.seen.get(target).is_some_and(|seen| seen.covers(namespace.as_deref()));
         let candidates = candidates(&reference.means, target, &scan.names, &labels);
         let objects = || candidates.iter().filter_map(|index| Some((*index, scan.objects.get(*index)?)));

@@ -113,6 +113,15 @@ async fn a_rule_with_a_slip_is_told_by_every_command() {
             assert!(!drawn.out.contains("store/a/main"), "{drawn:?}");
             let traced = ran(&wrong, "trace copy nightly -n a").await;
             assert!(traced.out.contains("unknown: the rule") && !traced.out.contains("missing"), "{traced:?}");
+            // The rule's other kinds are known.
+            let more =
+                ", {group: data.example.com, version: v1, resource: copies, fieldRef: {path: .spec.storeRef.name}}";
+            let two = wrong
+                .replace("dependencies:\n  - ", "dependencies: [")
+                .replace("storeRef.name}}\n", &format!("storeRef.name}}}}{more}]\n"));
+            let told = ran(&two, "dangling").await;
+            assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
+            assert!(told.out.contains("Copy/a/main ") && !told.out.contains("tore/"), "{told:?}");
         }
         // Another rule finds what refers to other kinds.
         let other = ran(&wrong, "why secret unused -n a").await;

@@ -155,6 +155,12 @@ async fn a_workspace_whose_export_is_bound_here_breaks_what_comes_from_it() {
     let said = "breaks: APIExport network.example.com goes with it, and vpcs.network.example.com of this workspace come \
                 from that\n";
     assert!(told.out.starts_with("breaks: nothing refuses") && told.out.contains(said), "{told:?}");
+    let told = scene.run_as_admin(&["impact", "workspace", "provider"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    assert!(told.err.contains("so do the APIExports of vpcs.network.example.com of this workspace"), "{told:?}");
+    let told = scene.run_as_admin(&["impact", "workspace", "tenant"]).await;
+    assert!(told.status == ExitStatus::Failure && !told.err.contains("so do the APIExports"), "{told:?}");
+    assert!(told.out.ends_with("found no object that depends on Workspace/tenant\n"), "{told:?}");
     let told = scene.run_as_admin(&["why", "workspace", "tenant"]).await;
     assert!(told.status == ExitStatus::Failure && !told.out.contains("breaks"), "{told:?}");
 }

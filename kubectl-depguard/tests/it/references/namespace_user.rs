@@ -90,6 +90,12 @@ async fn what_the_namespace_tells_is_answered() {
         let told = scene.run_as_admin(&words(command)).await;
         assert_eq!(told.status, of_admin, "{command} {told:?}");
         assert!(told.out.contains(says) && !told.err.contains("could not read"), "{command} {told:?}");
+        for format in ["json", "name"].into_iter().filter(|_| !command.contains(" -o") && !command.starts_with("graph"))
+        {
+            let command = format!("{command} -o {format}");
+            let (own, of_all) = (scene.run(&words(&command)).await, scene.run_as_admin(&words(&command)).await);
+            assert_eq!((own.status, of_all.status), (status, of_admin), "{command} {own:?} {of_all:?}");
+        }
     }
     // Machines of other namespaces may be on the VPC.
     let told = scene.run(&["unused", "-n", "red"]).await;
