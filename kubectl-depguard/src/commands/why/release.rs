@@ -6,6 +6,8 @@ use depguard_core::model::Segment;
 use depguard_core::rule::{Edge, Reference};
 use serde_json::Value;
 
+use crate::engine::reference_scan::Object;
+
 /// Ways to deal with one blocker.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Release {
@@ -82,6 +84,13 @@ impl Release {
         }
         Self { by, notes: Vec::new() }
     }
+}
+
+/// Returns the ways for a dependent of which only the name is known, as one sentence.
+pub(crate) fn ways(edge: &Edge, dependent: &Object, held: &Object) -> String {
+    let held = TargetIdentity { shown: &held.to_string(), name: held.name(), uid: None };
+    let ways: Vec<_> = [format!("delete {dependent}")].into_iter().chain(by_field(edge, None, held)).collect();
+    ways.join(", or ")
 }
 
 fn by_field(edge: &Edge, dependent: Option<&Value>, held: TargetIdentity<'_>) -> Vec<String> {

@@ -64,7 +64,8 @@ CustomResourceDefinition/vaults.keys.example.com
         told.out.starts_with("breaks: nothing refuses the deletion of customresourcedefinitions/vaults."),
         "{told:?}"
     );
-    let said = "breaks: Vault/a/main goes with it, and App/b/far still refers to that (rule apps, spec.vault)\n";
+    let said = "breaks: Vault/a/main goes with it, and App/b/far still refers to that (rule apps, spec.vault)\n  \
+                next: delete App/b/far, or change .spec.vault; kubectl depguard why vaults.keys.example.com/main -n a\n";
     assert!(told.out.contains(said), "{told:?}");
     let json: Value = serde_json::from_str(&ran(ALL, "why crd vaults.keys.example.com -o json").await.out).unwrap();
     assert_eq!(json["objects"][0]["state"], "breaking", "{json}");
@@ -100,6 +101,7 @@ Namespace/a
     let told = ran(ALL, "why ns a").await;
     assert_eq!(told.status, ExitStatus::Finding, "{told:?}");
     assert!(told.out.contains("Vault/a/main is still referenced by App/b/far"), "{told:?}");
+    assert!(told.out.contains("next: delete App/b/far, or change .spec.vault\n"), "{told:?}");
     let wide = ran(ALL, "impact ns a -o wide").await.well();
     assert!(wide.contains("Vault/a/main"), "{wide}");
     for command in ["impact ns b", "why ns b"] {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{Subject, why_command};
 use crate::cluster::rules::BoundKind;
 use crate::commands::why::obstacle::{Effect, Obstacle, ObstacleSource, Obstacles};
-use crate::commands::why::text;
+use crate::commands::why::{release, text};
 use crate::engine::members::Members;
 use crate::engine::reference_scan::{Follow, Scan, Scope};
 use crate::io::exit::Failure;
@@ -43,7 +43,7 @@ pub(super) async fn find(subject: &Subject<'_>, found: &mut Obstacles) -> Result
             let (rule, field) = (rules.shown(edge.rule()), edge.edge.field());
             let says = format!("{member} goes with it, and {from} still refers to that (rule {rule}, {field})");
             let why = why_command(&kind.to_string(), member.name(), member.namespace());
-            named.insert((says, format!("delete {from}, or change its reference; {why}")));
+            named.insert((says, format!("{}; {why}", release::ways(&edge.edge, from, member))));
         }
     }
     found.list.extend(

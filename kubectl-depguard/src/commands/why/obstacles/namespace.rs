@@ -10,7 +10,7 @@ use super::Subject;
 use super::content::{self, Hit};
 use super::finalizers;
 use crate::commands::why::obstacle::{Effect, Obstacle, ObstacleSource, Obstacles};
-use crate::commands::why::text;
+use crate::commands::why::{release, text};
 use crate::engine::reference_scan::{Follow, Scan, Scope};
 use crate::io::exit::Failure;
 
@@ -192,7 +192,7 @@ async fn referenced_from_elsewhere(subject: &Subject<'_>, found: &mut Obstacles)
                     "{target} is still referenced by {from} (rule {}, {field}), which stays",
                     subject.rules.shown(edge.rule())
                 ),
-                format!("delete {from}, or change its reference"),
+                release::ways(&edge.edge, from, target),
             ));
         }
     }
