@@ -19,6 +19,13 @@ pub(crate) enum ReferenceCount {
     Unknown(Uncounted),
 }
 
+impl ReferenceCount {
+    /// Returns true if the API server does not serve one of the kinds.
+    pub(crate) fn lacks_a_kind(&self) -> bool {
+        matches!(self, Self::Unknown(why) if why.reason == KIND_NOT_FOUND)
+    }
+}
+
 /// Reason why there is no count, in the form of a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Uncounted {

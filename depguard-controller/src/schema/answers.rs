@@ -38,6 +38,8 @@ struct Known<V> {
     failing: Option<Failing>,
     /// Time for which the answer holds, as of the last refresh.
     pause: Duration,
+    /// True if the answer is asked for at the next refresh, whatever time it holds.
+    is_doubted: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +58,11 @@ impl Holds {
 }
 
 impl<K: Ord + Clone, V: PartialEq> Answers<K, V> {
+    /// Makes answers due that somebody has reason to doubt.
+    pub(crate) fn doubt(&mut self, is_doubted: impl Fn(&K) -> bool) {
+        self.known.iter_mut().for_each(|(key, known)| known.is_doubted |= is_doubted(key));
+    }
+
     /// Asks for the answers that are due, `at_once` at a time and those first that were asked for longest ago. Forgets the
     /// keys that are not `needed` any more. `ask` takes a key and what is needed of it.
     pub(crate) async fn refresh<N: Clone, A: Future<Output = Result<V, String>>>(
@@ -116,10 +123,15 @@ impl<K: Ord + Clone, V: PartialEq> Answers<K, V> {
         match known {
             Some(before) if found.is_err() && before.is_believed(now) => {
                 let since = before.failing.map_or(now, |failing| failing.since);
-                before.failing = Some(Failing { since, last: now });
+                (before.failing, before.is_doubted) = (Some(Failing { since, last: now }), false);
             }
-            Some(before) if before.found == found => (before.at, before.failing) = (now, None),
-            _ => drop(self.known.insert(key, Known { found, since: now, at: now, failing: None, pause: RETRY })),
+            Some(before) if before.found == found => {
+                (before.at, before.failing, before.is_doubted) = (now, None, false);
+            }
+            _ => {
+                let known = Known { found, since: now, at: now, failing: None, pause: RETRY, is_doubted: false };
+                self.known.insert(key, known);
+            }
         }
     }
 }
@@ -153,7 +165,7 @@ impl<V> Known<V> {
 
     /// Returns the time of the next request.
     fn due(&self) -> Instant {
-        self.tried() + self.pause
+        if self.is_doubted { self.tried() } else { self.tried() + self.pause }
     }
 
     fn is_believed(&self, now: Instant) -> bool {
@@ -218,6 +230,27 @@ mod tests {
         assert_eq!(asked, [0, 60, 120, 240, 480, 960, 1560]);
         answers.note("a", Ok(2), after(now));
         assert_eq!(due(&mut answers, begun), now + 60, "a new answer holds as long as a first one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_doubted_is_asked_for_once_though_it_holds() {
+        let mut answers = Answers::default();
+        let asked = std::sync::Mutex::new(Vec::new());
+        let ask = |key: &'static str, result: Result<u32, String>| {
+            asked.lock().unwrap().push(key);
+            async move { result }
+        };
+        let round = async |answers: &mut Answers<_, _>, found: Result<u32, String>| {
+            answers.refresh(&BTreeMap::from([("a", found.clone()), ("b", found)]), 2, |_, _, _| HOLDS, ask).await;
+            std::mem::take(&mut *asked.lock().unwrap())
+        };
+        assert_eq!(round(&mut answers, Ok(1)).await, ["a", "b"]);
+        for found in [Ok(1), Ok(2), Err("500".to_owned())] {
+            answers.doubt(|key| *key == "a");
+            assert_eq!(round(&mut answers, found.clone()).await, ["a"]);
+            assert_eq!(round(&mut answers, found.clone()).await, [""; 0], "{found:?}");
+        }
+        assert_eq!((answers.get(&"a"), answers.get(&"b")), (Some(Ok(&2)), Some(Ok(&1))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! Reader of kinds, at the API server that serves them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,19 +33,28 @@ const MAX_CONCURRENT_READS: usize = 2;
 pub(crate) struct KindCache {
     answers: Answers<KindKey, KindState>,
     fresh: Duration,
+    /// Kinds of which one is not served, as somebody's list showed.
+    unserved: BTreeSet<KindKey>,
 }
 
 impl KindCache {
     /// Makes an empty cache. A kind is read again each time that `fresh` has passed, and only after 20 to 30 minutes if it
     /// was read from an APIResourceSchema: kcp lets nobody change a schema's spec.
     pub(crate) fn new(fresh: Duration) -> Self {
-        Self { answers: Answers::default(), fresh }
+        Self { answers: Answers::default(), fresh, unserved: BTreeSet::new() }
     }
 
     /// Reads the kinds that are due, each where it is served, and forgets the kinds that are not needed any more. While
-    /// reads of a kind fail, its earlier result stays for a minute.
-    pub(crate) async fn refresh(&mut self, needed: &BTreeMap<KindKey, Result<Endpoint, String>>) -> Kinds {
+    /// reads of a kind fail, its earlier result stays for a minute. `unserved` has kinds of which one is not served, as a list
+    /// of its objects showed: a kind that joins or leaves them is due at once.
+    pub(crate) async fn refresh(
+        &mut self,
+        needed: &BTreeMap<KindKey, Result<Endpoint, String>>,
+        unserved: BTreeSet<KindKey>,
+    ) -> Kinds {
         let fresh = self.fresh;
+        self.answers.doubt(|key| unserved.contains(key) != self.unserved.contains(key));
+        self.unserved = unserved;
         let holds = |key: &KindKey, _: &_, seen: &KindState| holds(key, seen, fresh);
         let ask = async |key: KindKey, endpoint: Result<Endpoint, String>| match read_kind(
             &endpoint?,

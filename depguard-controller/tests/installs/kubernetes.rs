@@ -3,17 +3,42 @@
 use std::time::Duration;
 
 use depguard_controller::{Controller, StartError, WebhookTarget};
-use serde_json::json;
+use depguard_testbed::{Fault, When};
+use serde_json::{Value, json};
 
 use crate::bed::{Bed, RULES, rule, until};
+
+const MACHINES: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualmachines.compute.example.com";
+const VPCS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/vpcs.network.example.com";
+
+/// Returns a rule of the one cluster: virtual machines refer to VPCs.
+fn machines_refer() -> Value {
+    let mut local = rule("vm", &["vpcs"]);
+    local["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
+    local["spec"]["dependencies"][0].as_object_mut().unwrap().remove("apiExportRef");
+    local
+}
+
+/// Has a kind served in version v1, and in the version that the rule names or not.
+async fn serve(bed: &Bed, definition: &str, is_served: bool) {
+    bed.edit("", definition, |definition| {
+        let version = definition["spec"]["versions"][0].clone();
+        let versions = [("v1alpha1", is_served), ("v1", true)].map(|(name, served)| {
+            let mut version = version.clone();
+            version["name"] = json!(name);
+            version["served"] = json!(served);
+            version["storage"] = json!(name == "v1");
+            version
+        });
+        definition["spec"]["versions"] = json!(versions);
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {
     let bed = Bed::kubernetes().await;
-    let mut local = rule("vm", &["vpcs"]);
-    local["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName");
-    local["spec"]["dependencies"][0].as_object_mut().unwrap().remove("apiExportRef");
-    bed.at("").post_json(RULES, &local).await.unwrap();
+    bed.at("").post_json(RULES, &machines_refer()).await.unwrap();
 
     let mut config = bed.config();
     config.webhook = "depguard-system/depguard-webhook".parse().unwrap();
@@ -36,26 +61,11 @@ async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {
     bed.define("network.example.com", "VPC").await;
     bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
     // Its version is not served for a while.
-    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualmachines.compute.example.com";
-    let serve = async |versions: [(&str, bool); 2]| {
-        bed.edit("", definition, |definition| {
-            let version = definition["spec"]["versions"][0].clone();
-            let versions = versions.map(|(name, served)| {
-                let mut version = version.clone();
-                version["name"] = json!(name);
-                version["served"] = json!(served);
-                version["storage"] = json!(name == "v1");
-                version
-            });
-            definition["spec"]["versions"] = json!(versions);
-        })
-        .await;
-    };
-    serve([("v1alpha1", false), ("v1", true)]).await;
+    serve(&bed, MACHINES, false).await;
     let said = bed.until_condition("", "vm", "ResolvedRefs", "False KindNotFound").await;
     assert!(said.contains("is not served in version v1alpha1, but in v1"), "{said}");
     bed.until_condition("", "vm", "Enforced", "False KindNotFound").await;
-    serve([("v1alpha1", true), ("v1", true)]).await;
+    serve(&bed, MACHINES, true).await;
     bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
     let found = bed.at("").get_json(&format!("{RULES}/vm")).await.unwrap();
     assert_eq!(found["status"]["summary"], "vpcs");
@@ -77,6 +87,30 @@ async fn a_local_rule_is_installed_with_a_service_and_removed_with_it() {
     bed.delete_rule("", "vm").await;
     until("the configuration is gone", async || bed.configuration("").await.map_or(Ok(()), |_| Err("there".into())))
         .await;
+    controller.stop().await;
+}
+
+/// Kinds are read again by themselves only after an hour here.
+#[tokio::test]
+async fn the_list_that_shows_that_a_version_is_served_no_more_changes_the_conditions() {
+    let bed = Bed::kubernetes().await;
+    bed.define("compute.example.com", "VirtualMachine").await;
+    bed.define("network.example.com", "VPC").await;
+    let mut looking = machines_refer();
+    looking["spec"]["dependencies"][0]["onMissing"] = json!("Warn");
+    bed.at("").post_json(RULES, &looking).await.unwrap();
+    let controller = Controller::start(bed.config().resync(Duration::from_secs(3600))).await.unwrap();
+    for definition in [MACHINES, VPCS] {
+        bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
+        bed.until_condition("", "vm", "TargetsExist", "True TargetsExist").await;
+        serve(&bed, definition, false).await;
+        // An API server ends the watches of a version that it serves no more.
+        let dropped = bed.testbed.faults().inject(Fault::WatchDropped, When::always().path(".example.com/v1alpha1/"));
+        bed.until_condition("", "vm", "ResolvedRefs", "False KindNotFound").await;
+        bed.testbed.faults().clear(dropped);
+        serve(&bed, definition, true).await;
+    }
+    bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
     controller.stop().await;
 }
 
