@@ -26,6 +26,8 @@ pub(crate) struct Flaws {
     pub(crate) missing_exports: Vec<String>,
     /// Kinds that the rule names and that are missing.
     pub(crate) missing: Option<Finding>,
+    /// Kinds that the rule names and about which webhooks may not be asked.
+    pub(crate) aggregated: Option<Finding>,
 }
 
 impl Flaws {
@@ -79,7 +81,7 @@ pub(crate) fn hindrance(
             kinds(rule.targets.iter().map(|target| &target.kind)),
         )
     };
-    is_local.then(|| Finding::unknown("LocalDependents", why()))
+    is_local.then(|| Finding::unknown("LocalDependents", why())).or_else(|| flaws.aggregated.clone())
 }
 
 /// Returns the condition of a usable rule: true if it is in force for all its targets, and for its dependents if it looks

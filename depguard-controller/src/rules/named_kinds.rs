@@ -1,5 +1,7 @@
 //! Kinds that a rule names: where they are read, and what follows for the rule. Pure.
 
+use std::collections::BTreeSet;
+
 use depguard_core::api::Strategy;
 use depguard_core::model::Kind;
 use depguard_core::rule::{Edge, Reference};
@@ -14,6 +16,9 @@ use crate::schema::kind_reader::{KindKey, Kinds};
 
 /// Reason of a rule about kinds that are not installed: it sleeps, and wakes once they are.
 pub(crate) const DORMANT: &str = "Dormant";
+
+/// Reason of a rule about kinds of aggregated API servers, of which nobody knows if they ask webhooks.
+const AGGREGATED_SERVER: &str = "AggregatedServer";
 
 /// Kinds that a rule names, with the results of reading them.
 pub(crate) struct NamedKinds<'a> {
@@ -67,6 +72,19 @@ impl<'a> NamedKinds<'a> {
         let Some(schema) = self.schema() else { return Vec::new() };
         let unmatchable = self.rule.edges().iter().filter(|edge| schema::is_blind(edge, schema));
         unmatchable.map(|edge| edge.index).collect()
+    }
+
+    /// Returns the finding about kinds that matter and that an aggregated API server serves: targets, and the dependents if
+    /// their references are looked for. It may ask no webhook about them.
+    pub(crate) fn aggregated_kinds(&self) -> Option<Finding> {
+        let unreviewed = |key: Option<KindKey>, is_target| {
+            let key = key?;
+            self.kinds.get(&key)?.facts()?.may_go_unreviewed(&key.gvr.group_resource(), is_target)
+        };
+        let dependent = self.plan.checked_references().and_then(|_| unreviewed(self.dependent_key(), false));
+        let targets = self.targets().filter_map(|(_, key)| unreviewed(key, true));
+        let why: BTreeSet<_> = dependent.into_iter().chain(targets).collect();
+        (!why.is_empty()).then(|| Finding::unknown(AGGREGATED_SERVER, why.into_iter().collect::<Vec<_>>().join("; ")))
     }
 
     /// Adds a finding for each kind that is not served as the rule says.

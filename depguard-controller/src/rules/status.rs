@@ -202,6 +202,7 @@ fn of_rule(
         unreviewed: schema::unreviewed(parsed),
         missing_exports: missing_exports.map(|problem| problem.message.clone()).collect(),
         missing: named.missing_kinds(),
+        aggregated: named.aggregated_kinds(),
     };
     let hindrance = enforced::hindrance(input, rule, parsed, &flaws, &programmed);
     let was_in_force = |key: &ConfigurationKey| {

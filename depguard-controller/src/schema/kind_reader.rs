@@ -116,12 +116,13 @@ async fn see_schema(endpoint: &Endpoint, name: &str, gvr: &GroupVersionResource)
 
 /// Reads a kind of the cluster itself: from its CustomResourceDefinition, or else from what the API server publishes.
 async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource, with_schema: bool) -> KindState {
+    let mut is_seen = true;
     if !gvr.group.is_core() {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", gvr.group_resource());
         match endpoint.get_json(&path).await {
             Ok(object) => return KindState::from_definition(&object, gvr.version.as_str()),
             // The kind is not custom, or there is no right to see its definition.
-            Err(error) if matches!(error.status(), Some(403 | 404)) => {}
+            Err(error) if matches!(error.status(), Some(403 | 404)) => is_seen = error.is_not_found(),
             Err(error) => return KindState::Unknown(error.to_string()),
         }
     }
@@ -136,6 +137,7 @@ async fn see_kind(endpoint: &Endpoint, gvr: &GroupVersionResource, with_schema: 
         Err(error) => return KindState::Unknown(error.to_string()),
     };
     let Some(facts) = KindFacts::from_discovery(&list, gvr) else { return KindState::NotServed };
+    let facts = if is_seen { facts } else { facts.with_unseen_definition() };
     if !with_schema {
         return KindState::Facts(Arc::new(facts));
     }

@@ -115,6 +115,32 @@ async fn the_list_that_shows_that_a_version_is_served_no_more_changes_the_condit
 }
 
 #[tokio::test]
+async fn a_kind_without_a_definition_is_one_of_an_aggregated_server() {
+    let bed = Bed::kubernetes().await;
+    bed.define("compute.example.com", "VirtualMachine").await;
+    bed.define("network.example.com", "VPC").await;
+    bed.at("").post_json(RULES, &machines_refer()).await.unwrap();
+    // So an API server answers about a kind that another server serves, and so without the right to see definitions.
+    for (fault, expected) in [
+        (Some(Fault::NotFound), Some("; vpcs.network.example.com has no CustomResourceDefinition, so an aggregated")),
+        (Some(Fault::Forbidden), Some("; an aggregated API server may serve vpcs.network.example.com")),
+        (None, None),
+    ] {
+        let fault = fault.map(|fault| bed.testbed.faults().inject(fault, When::always().path(VPCS)));
+        let controller = bed.controller().await;
+        until("the condition tells of the server, and of nothing else but the webhook", async || {
+            let said = bed.until_condition("", "vm", "Enforced", "False WebhookUnreachable").await;
+            let is_told = expected.map_or(!said.contains("aggregated"), |expected| said.contains(expected));
+            if is_told { Ok(()) } else { Err(said) }
+        })
+        .await;
+        bed.until_condition("", "vm", "ResolvedRefs", "True ResolvedRefs").await;
+        controller.stop().await;
+        fault.into_iter().for_each(|fault| bed.testbed.faults().clear(fault));
+    }
+}
+
+#[tokio::test]
 async fn a_rule_that_names_exports_is_invalid_there() {
     let bed = Bed::kubernetes().await;
     bed.at("").post_json(RULES, &rule("vm", &["vpcs"])).await.unwrap();

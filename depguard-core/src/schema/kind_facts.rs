@@ -5,9 +5,37 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::model::field_path::FieldPath;
-use crate::model::names::GroupVersionResource;
+use crate::model::names::{GroupResource, GroupVersionResource};
 use crate::schema::built_in_fields::built_in_fields;
 use crate::schema::openapi::{PRESERVES_UNKNOWN, Schema};
+
+/// API groups of the kinds that a kube-apiserver serves itself. All its other kinds have CustomResourceDefinitions, or are
+/// served by aggregated API servers.
+const OWN_GROUPS: [&str; 23] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
 
 /// Result of reading a kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +72,9 @@ pub struct KindFacts {
     pub printed: Vec<FieldPath>,
     /// True if the kind's provider can change its schema.
     pub is_custom: bool,
+    /// True if on Kubernetes an aggregated API server serves the kind, which asks webhooks only if it is set up to. `None`:
+    /// that is not known, since the kind's definition can't be seen.
+    pub is_aggregated: Option<bool>,
 }
 
 impl KindState {
@@ -101,10 +132,12 @@ impl KindFacts {
             selectable: paths(found.and_then(|found| found.get("selectableFields")), "jsonPath"),
             printed: found.map(printed).unwrap_or_default(),
             is_custom: true,
+            is_aggregated: Some(false),
         })
     }
 
-    /// Reads the discovery of a group's version, an APIResourceList; `None` if it has no such resource.
+    /// Reads the discovery of a group's version, an APIResourceList; `None` if it has no such resource. The kind counts as
+    /// one without a definition: if it is none of Kubernetes' own, an aggregated API server serves it.
     pub fn from_discovery(list: &Value, gvr: &GroupVersionResource) -> Option<Self> {
         let resources = list.get("resources")?.as_array()?;
         let found = resources.iter().find(|found| text(found, "name") == Some(gvr.resource.as_str()))?;
@@ -116,7 +149,35 @@ impl KindFacts {
             selectable: built_in_fields(gvr),
             printed: Vec::new(),
             is_custom: false,
+            is_aggregated: Some(!OWN_GROUPS.contains(&gvr.group.as_str())),
         })
+    }
+
+    /// Returns the facts of a kind whose definition can't be seen, although there may be one.
+    #[must_use]
+    pub fn with_unseen_definition(mut self) -> Self {
+        self.is_aggregated = self.is_aggregated.filter(|is_aggregated| !is_aggregated);
+        self
+    }
+
+    /// Returns the reason why API servers may ask no webhook about the kind on Kubernetes, with what to do; `None` if they
+    /// ask. Of a target the deletion matters, of a dependent the creation.
+    pub fn may_go_unreviewed(&self, kind: &GroupResource, is_target: bool) -> Option<String> {
+        let attempt = match is_target {
+            true => "`kubectl delete --dry-run=server` of an object to which another one refers",
+            false => "`kubectl create --dry-run=server` of an object that refers to a missing one",
+        };
+        match self.is_aggregated {
+            Some(false) => None,
+            Some(true) => Some(format!(
+                "{kind} has no CustomResourceDefinition, so an aggregated API server serves it, which asks webhooks only if it \
+                 is set up to: try {attempt}, to which depguard answers if it is asked"
+            )),
+            None => Some(format!(
+                "an aggregated API server may serve {kind}, which asks webhooks only if it is set up to: grant `get` of \
+                 customresourcedefinitions.apiextensions.k8s.io, so that depguard can tell"
+            )),
+        }
     }
 
     /// Adds the schema that an API server publishes for a group's version, in OpenAPI v3. Only the parts that the kind
@@ -282,5 +343,29 @@ mod tests {
         // The document says of an object of any kind only that it is one.
         assert_eq!(fit(&facts, ".spec.any.of.kind"), SchemaFit::Open);
         assert_eq!(KindFacts::from_discovery(&discovery, &gvr("", "v1", "secrets")), None);
+    }
+
+    #[test]
+    fn a_kind_without_a_definition_is_kubernetes_own_or_an_aggregated_servers() {
+        let list = json!({"resources": [{"name": "as", "kind": "A", "namespaced": true}]});
+        let facts = |group| KindFacts::from_discovery(&list, &gvr(group, "v1", "as")).unwrap();
+        for (group, is_aggregated) in [
+            ("", false),
+            ("apps", false),
+            ("rbac.authorization.k8s.io", false),
+            ("metrics.k8s.io", true),
+            ("gateway.networking.k8s.io", true),
+            ("apps.example.com", true),
+        ] {
+            assert_eq!(facts(group).is_aggregated, Some(is_aggregated), "{group}");
+            let unseen = facts(group).with_unseen_definition();
+            assert_eq!(unseen.is_aggregated, (!is_aggregated).then_some(false), "{group}");
+            let kind = gvr(group, "v1", "as").group_resource();
+            assert_eq!(facts(group).may_go_unreviewed(&kind, true).is_some(), is_aggregated, "{group}");
+            assert_eq!(unseen.may_go_unreviewed(&kind, true).is_some(), is_aggregated, "{group}");
+        }
+        let definition = json!({"spec": {"group": "metrics.k8s.io", "scope": "Cluster", "names": {"kind": "A"},
+            "versions": [{"name": "v1", "served": true}]}});
+        assert_eq!(KindFacts::from_definition(&definition, "v1").unwrap().is_aggregated, Some(false));
     }
 }

@@ -125,7 +125,9 @@ mod tests {
     fn each_kind_has_a_schema() {
         assert!(all().len() > 70 && kubernetes_version().starts_with("1."), "{}", all().len());
         for kind in all() {
-            assert!(facts(&kind.gvr).unwrap().schema.is_some(), "{:?}", kind.gvr);
+            let facts = facts(&kind.gvr).unwrap();
+            assert!(facts.schema.is_some(), "{:?}", kind.gvr);
+            assert_eq!(facts.is_aggregated, Some(false), "{:?}", kind.gvr);
         }
     }
 }

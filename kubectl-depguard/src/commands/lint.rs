@@ -212,7 +212,7 @@ impl Linting {
         let rules = reading::rules(self.control_plane, &self.rules, &self.kinds, &mut report);
         let others = reading::rules(self.control_plane, &self.others, &self.kinds, &mut Report::default());
         let mut patches = Patches::default();
-        let mut against = KindChecker::new(&mut self.kinds);
+        let mut against = KindChecker::new(&mut self.kinds, self.control_plane);
         for rule in &rules {
             against.check(rule, &mut patches, &mut report);
         }

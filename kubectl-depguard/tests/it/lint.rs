@@ -11,7 +11,7 @@ use std::time::Duration;
 use depguard_controller::{Config, Controller, WebhookTarget};
 use depguard_core::ControlPlane;
 use depguard_kcp::{ConnectOptions, Connection, Endpoint};
-use depguard_testbed::{Options, Testbed};
+use depguard_testbed::{Fault, Options, Testbed, When};
 use kubectl_depguard::ExitStatus;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -306,6 +306,46 @@ async fn who_must_not_read_rules_is_told_what_was_not_looked_at() {
     // Every user may know whether a kind is served.
     assert!(out.contains("note[DG104]: the paths were not checked: the schema of vms"), "{out}");
     assert!(err.contains("could not read the existing rules (no right to read)"), "{err}");
+    testbed.stop().await;
+}
+
+#[tokio::test]
+async fn a_kind_of_an_aggregated_server_is_told_where_reviews_matter() {
+    let bed = Bed::new();
+    let testbed = Testbed::start(Options::kubernetes()).await.unwrap();
+    let endpoint = bed.connect(&testbed, "", ControlPlane::Kubernetes).await.own_endpoint();
+    for object in [crd("VM"), crd("VPC"), depguard_controller::manifests::crd()] {
+        endpoint.post_json(CRDS, &object).await.unwrap();
+    }
+    let looking = |on_missing: &str| {
+        let mut rule = rule("vms", ".spec.vpcRef.name");
+        rule["spec"]["dependencies"][0]["onMissing"] = json!(on_missing);
+        rule
+    };
+    let told = async |rule: Value, args: &[&str]| {
+        let rules = bed.file("rules.yaml", &[rule]);
+        let mut codes = bed.codes(&[&["-f", &rules], args].concat()).await;
+        codes.retain(|code| code.starts_with("DG118"));
+        codes
+    };
+    // So an API server answers about a kind that another server serves.
+    let without = |name: &str, fault| testbed.faults().inject(fault, When::always().path(&format!("{CRDS}/{name}")));
+    let fault = without("vpcs.example.com", Fault::NotFound);
+    assert_eq!(told(looking("Ignore"), &["--live"]).await, ["DG118 spec.dependencies[0]"]);
+    let strict = ["-f", &bed.file("rules.yaml", &[looking("Ignore")]), "--live", "--fail-on", "warning"];
+    let (status, out, _) = bed.lint(&strict).await;
+    assert_eq!(status, ExitStatus::Finding, "{out}");
+    assert!(out.contains("vpcs.example.com has no CustomResourceDefinition, so an aggregated API server"), "{out}");
+    testbed.faults().clear(fault);
+    let fault = without("vms.example.com", Fault::NotFound);
+    assert_eq!(told(looking("Warn"), &["--live"]).await, ["DG118 spec.dependent"]);
+    assert_eq!(told(looking("Ignore"), &["--live"]).await, [""; 0], "the dependents are only listed");
+    testbed.faults().clear(fault);
+    without("", Fault::Forbidden);
+    assert_eq!(told(looking("Warn"), &["--live"]).await, [""; 0], "nobody can tell");
+    testbed.faults().clear_all();
+    assert_eq!(told(looking("Warn"), &["--live"]).await, [""; 0]);
+    assert_eq!(bed.lint(&strict).await.0, ExitStatus::Well);
     testbed.stop().await;
 }
 

@@ -185,6 +185,11 @@ impl Setting {
         of(&input, &plan, &found)
     }
 
+    /// Returns true if there is such a condition.
+    fn has(&self, type_: &str) -> bool {
+        stored_conditions(&self.changed()[0]).any(|condition| condition["type"] == type_)
+    }
+
     /// Returns `status reason: message` of a condition.
     fn condition(&self, type_: &str) -> String {
         let object = self.changed().remove(0);

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::FieldPath;
-use depguard_core::api::{LEFT_OUT_ANNOTATION, Strategy};
+use depguard_core::api::{LEFT_OUT_ANNOTATION, OnMissing, Strategy};
 use depguard_core::model::{GroupResource, Kind};
 use depguard_core::rule::Edge;
 use depguard_core::schema::{self, ExpectedType, KindFacts, Mismatch, NamespaceMismatch, PathFit, SchemaFit};
+use depguard_core::{ControlPlane, FieldPath};
 
 use super::code::Code;
 use super::finding::Report;
@@ -22,6 +22,7 @@ const MAX_COMPARED: usize = 500;
 /// Checker of rules against kinds.
 pub(super) struct KindChecker<'k> {
     kinds: &'k mut Kinds,
+    control_plane: ControlPlane,
     paths: BTreeMap<(KindReference, bool), Vec<FieldPath>>,
     compared: usize,
     /// Kinds that are reported as unknown already.
@@ -29,8 +30,8 @@ pub(super) struct KindChecker<'k> {
 }
 
 impl<'k> KindChecker<'k> {
-    pub(super) fn new(kinds: &'k mut Kinds) -> Self {
-        Self { kinds, paths: BTreeMap::new(), compared: 0, reported: BTreeSet::new() }
+    pub(super) fn new(kinds: &'k mut Kinds, control_plane: ControlPlane) -> Self {
+        Self { kinds, control_plane, paths: BTreeMap::new(), compared: 0, reported: BTreeSet::new() }
     }
 
     /// Reports the mistakes of a rule, and the changes that would make its lookups cheap.
@@ -45,6 +46,9 @@ impl<'k> KindChecker<'k> {
         let dependents = self.served(written, &named, Some(&dependent.kind), "spec.dependent", report);
         if let Some(facts) = facts(&dependents) {
             self.check_paths(written, &named, facts, report);
+            if written.edges().any(|edge| edge.on_missing != OnMissing::Ignore) {
+                self.check_server(written, &named, facts, "spec.dependent", report);
+            }
         }
         for target in schema::local_targets(&written.rule) {
             report.push(Code::LocalTarget, written.subject, target.field.clone(), target.to_string());
@@ -56,6 +60,9 @@ impl<'k> KindChecker<'k> {
             }
             let target = KindReference::target(edge);
             let targets = self.served(written, &target, edge.target.kind.as_ref(), &field, report);
+            if let Some(facts) = facts(&targets) {
+                self.check_server(written, &target, facts, &field, report);
+            }
             if let Some(dependents) = facts(&dependents) {
                 check_namespace(written, edge, dependents, facts(&targets), report);
             }
@@ -107,6 +114,24 @@ impl<'k> KindChecker<'k> {
             report.push(code, written.subject, at, format!("{problem}{todo}"));
         }
         Some(known)
+    }
+
+    /// Reports a kind about which webhooks may not be asked.
+    fn check_server(
+        &self,
+        written: &ParsedRule<'_>,
+        named: &KindReference,
+        facts: &KindFacts,
+        field: &str,
+        report: &mut Report,
+    ) {
+        // Without the right to see definitions, most kinds that have one look like this.
+        if self.control_plane == ControlPlane::Kubernetes
+            && facts.is_aggregated == Some(true)
+            && let Some(why) = facts.may_go_unreviewed(&named.gvr.group_resource(), field != "spec.dependent")
+        {
+            report.push(Code::AggregatedServer, written.subject, field, why);
+        }
     }
 
     fn check_paths(&mut self, written: &ParsedRule<'_>, named: &KindReference, facts: &KindFacts, report: &mut Report) {

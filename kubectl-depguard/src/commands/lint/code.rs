@@ -38,6 +38,7 @@ pub(crate) enum Code {
     LocalTarget,
     KindUnreviewed,
     GroupNotDefined,
+    AggregatedServer,
     DefinitionUnreadable,
     DefinitionTwice,
     Cycle,
@@ -52,7 +53,7 @@ pub(crate) enum Code {
 impl Code {
     /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
@@ -73,6 +74,7 @@ impl Code {
         Self::LocalTarget,
         Self::KindUnreviewed,
         Self::GroupNotDefined,
+        Self::AggregatedServer,
         Self::DefinitionUnreadable,
         Self::DefinitionTwice,
         Self::Cycle,
@@ -128,6 +130,7 @@ impl Code {
             Self::LocalTarget => ("DG115", Warning, "target in the rule's workspace only"),
             Self::KindUnreviewed => ("DG116", Error, "kind never reviewed"),
             Self::GroupNotDefined => ("DG117", Warning, "group without definitions"),
+            Self::AggregatedServer => ("DG118", Warning, "kind of an aggregated API server"),
             Self::DefinitionUnreadable => ("DG121", Error, "definition not readable"),
             Self::DefinitionTwice => ("DG122", Warning, "kind defined twice"),
             Self::Cycle => ("DG201", Warning, "cycle"),

@@ -1,6 +1,7 @@
 //! Statuses of rules, by the kinds that the rules name.
 
 use super::*;
+use crate::testing::looking;
 
 #[test]
 fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
@@ -235,4 +236,52 @@ fn a_rule_about_what_nobody_is_asked_about_says_that_it_refuses_nothing() {
         let setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::from_rule(answers.clone()) };
         assert!(setting.condition("Accepted").starts_with(status), "{resource}: {}", setting.condition("Accepted"));
     }
+}
+
+#[test]
+fn a_kind_that_an_aggregated_server_serves_is_not_known_to_be_protected() {
+    let said = |seen: &[(&'static str, Option<bool>)], on_missing: &str| {
+        let mut setting = super::interlocked::in_order_for(super::interlocked::SETTLING);
+        setting.control_plane = ControlPlane::Kubernetes;
+        setting.rules =
+            vec![looking(local(rule("ignored", "a", &[(NETWORK, "vpcs.network.example.com")])), on_missing)];
+        setting.rules[0]["metadata"]["annotations"] = json!({});
+        let of = |(resource, aggregated): &(&'static str, Option<bool>)| {
+            (*resource, facts(resource, |facts| facts.is_aggregated = *aggregated))
+        };
+        setting.seen = seen.iter().map(of).collect();
+        ["Enforced", "Interlocked"].map(|type_| setting.has(type_).then(|| setting.condition(type_)))
+    };
+    let is_true = |condition: &Option<String>| condition.as_ref().is_some_and(|said| said.starts_with("True "));
+    let (vpcs, machines) = ("vpcs", "virtualmachines");
+    let [enforced, interlocked] = said(&[(vpcs, Some(true))], "Deny");
+    let why = "vpcs.network.example.com has no CustomResourceDefinition, so an aggregated API server serves it, which asks \
+               webhooks only if it is set up to: try `kubectl delete --dry-run=server` of an object to which another one \
+               refers, to which depguard answers if it is asked";
+    assert_eq!(enforced.unwrap(), format!("Unknown AggregatedServer: {why}"));
+    assert_eq!(interlocked.unwrap(), format!("Unknown EnforcementUnknown: the rule is not enforced: {why}"));
+    let [enforced, _] = said(&[(vpcs, None)], "Ignore");
+    let enforced = enforced.unwrap();
+    assert!(enforced.starts_with("Unknown AggregatedServer: an aggregated API server may serve vpcs."), "{enforced}");
+    // References are checked when dependents are created and changed.
+    for on_missing in ["Deny", "Warn", "Audit"] {
+        let [enforced, interlocked] = said(&[(machines, Some(true))], on_missing);
+        let enforced = enforced.unwrap();
+        assert!(
+            enforced.starts_with("Unknown AggregatedServer: virtualmachines.compute.example.com has no"),
+            "{enforced}"
+        );
+        assert!(enforced.contains("kubectl create"), "{enforced}");
+        assert!(!is_true(&interlocked), "{interlocked:?}");
+    }
+    // Dependents are only listed, which needs no review.
+    assert!(is_true(&said(&[(machines, Some(true))], "Ignore")[0]));
+    let well = said(&[(vpcs, Some(false)), (machines, Some(false))], "Deny");
+    assert!(well.iter().all(is_true), "{well:?}");
+    // What is known to be wrong comes first.
+    let mut setting = Setting::from_rule(local(rule("ignored", "a", &[(NETWORK, "vpcs.network.example.com")])));
+    setting.control_plane = ControlPlane::Kubernetes;
+    setting.seen =
+        vec![(vpcs, facts(vpcs, |facts| facts.is_aggregated = Some(true))), (machines, KindState::NotServed)];
+    assert!(setting.condition("Enforced").starts_with("False KindNotFound: "));
 }
