@@ -9,7 +9,7 @@ pub(crate) mod install_place;
 pub(crate) mod names;
 pub(crate) mod reference_configuration;
 pub(crate) mod reference_count;
-pub(crate) mod rule_admission_configuration;
+pub(crate) mod spec_admission_configuration;
 pub(crate) mod vital_kind;
 pub(crate) mod webhook_configuration;
 pub(crate) mod webhook_target;

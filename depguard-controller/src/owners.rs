@@ -8,15 +8,14 @@
 mod adoption;
 pub mod api;
 mod execute;
+mod group;
 mod metadata_watch;
 pub(crate) mod removal;
 mod runner;
 mod snapshot;
-pub(crate) mod spec;
 mod status;
 pub(crate) mod webhook;
 mod write;
 
 pub use removal::{Plan, PlannedGroup, PlannedWave, Preview};
 pub(crate) use runner::Owners;
-pub use spec::SpecError;

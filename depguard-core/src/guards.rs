@@ -2,4 +2,4 @@
 pub mod locks;
 #[cfg(feature = "owners")]
 pub mod owners;
-pub mod rule_admission;
+pub mod spec_admission;

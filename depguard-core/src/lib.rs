@@ -177,7 +177,7 @@ pub use evaluation::decision::Decision;
 pub use guards::locks;
 #[cfg(feature = "owners")]
 pub use guards::owners;
-pub use guards::rule_admission;
+pub use guards::spec_admission;
 pub use model::control_plane::ControlPlane;
 pub use model::field_path::FieldPath;
 pub use model::names::{ExportName, Group, GroupVersionResource, LogicalCluster, WorkspacePath};

@@ -14,5 +14,5 @@ pub(crate) mod review_rooms;
 pub(crate) mod review_service;
 pub(crate) mod review_uid;
 pub(crate) mod routes;
-pub(crate) mod rule_admission;
 pub(crate) mod ruled_review;
+pub(crate) mod spec_admission;

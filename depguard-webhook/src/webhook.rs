@@ -141,7 +141,7 @@ impl Webhook {
         let (serving, supporting) = (&webhook.serving, &webhook.supporting);
         let limits = Limits::within(MemoryBudget::of_process(config.memory_limit));
         let mut service = ReviewService::with_tasks(serving.clone(), port, rules.clone(), config.overrides, limits)
-            .admitting_rules(config.control_plane);
+            .admitting_specs(config.control_plane);
         if config.enable.locks {
             service =
                 service.guarding_locks(config.control_plane, FrontProxy::new(config.control_plane, connection.clone()));

@@ -358,7 +358,7 @@ impl World {
         }
         let own = admin.at(self.ring.prefix(&self.own_path()));
         eventually("the configuration about rules themselves is gone", self.ring_patience(), async || {
-            rules::remove_configurations(&own, &[rules::RULE_ADMISSION_CONFIGURATION]).await
+            rules::remove_configurations(&own, &[rules::SPEC_ADMISSION_CONFIGURATION]).await
         })
         .await?;
         if self.has(Feature::Locks) && !self.is_kcp() {

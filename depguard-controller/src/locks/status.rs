@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::locks::{LockKind, LockTarget, Pick};
 use depguard_core::protocol::Unreviewed;
 use serde_json::{Value, json};
 
@@ -104,7 +103,8 @@ fn programmed(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &RoundOutco
         }
         match input.kinds.serves(&seen.key.cluster, kind, of) {
             Ok(Served::Yes { namespaced: Some(namespaced) }) => {
-                findings.extend(wrong_scope(seen.key.kind, target, namespaced));
+                let why = target.wrong_scope(seen.key.kind, namespaced);
+                findings.extend(why.map(|why| Finding::no("WrongScope", why)));
             }
             Ok(Served::Yes { namespaced: None }) => findings.push(Finding::unknown(
                 "Unseen",
@@ -156,26 +156,6 @@ fn programmed(input: &PlanInput<'_>, seen: &LockSnapshot<'_>, found: &RoundOutco
     findings.sum_up(&ORDER, PROGRAMMED, &format!("the webhook reviews requests on {}", kinds.join(", ")))
 }
 
-/// Returns the finding about a target that means no object, since objects of its kind are in namespaces or are not; `None`
-/// if it can mean some.
-fn wrong_scope(lock: LockKind, target: &LockTarget, namespaced: bool) -> Option<Finding> {
-    let kind = &target.kind;
-    let message = match (lock, &target.namespace, &target.pick) {
-        (LockKind::ObjectLock, ..) if !namespaced => {
-            format!("{kind} have no namespace, so an ObjectLock locks none of them: take a ClusterObjectLock")
-        }
-        (LockKind::ClusterObjectLock, Some(_), _) if !namespaced => format!(
-            "{kind} have no namespace, so a target with a namespace locks none of them: leave the target's namespace out"
-        ),
-        (LockKind::ClusterObjectLock, None, Pick::Name(name)) if namespaced => format!(
-            "{kind} are in namespaces, so a target without a namespace locks no object named {name}: write the target's \
-             namespace, or take an ObjectLock in that namespace"
-        ),
-        _ => return None,
-    };
-    Some(Finding::no("WrongScope", message))
-}
-
 fn of_place(
     place: &InstallPlace,
     kind: &depguard_core::model::GroupResource,
@@ -203,7 +183,7 @@ mod tests {
     use std::borrow::Cow;
 
     use depguard_core::ControlPlane;
-    use depguard_core::locks::Timestamp;
+    use depguard_core::locks::{LockKind, Timestamp};
     use depguard_kcp::ObjectText;
 
     use super::*;

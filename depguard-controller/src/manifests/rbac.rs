@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::leader::write_permit::uninstall_marker_name;
 use crate::manifests::interlock::FOLLOW;
 use crate::manifests::{Identity, NAMESPACE, ReadThrough, Setup, canary, denial_events, interlock, locks, with};
-use crate::model::names::{LEASE, REFERENCES_CONFIGURATION, RULE_ADMISSION_CONFIGURATION, RULES_CONFIGURATION};
+use crate::model::names::{LEASE, REFERENCES_CONFIGURATION, RULES_CONFIGURATION, SPEC_ADMISSION_CONFIGURATION};
 
 pub(super) use owners::owner_rights;
 
@@ -148,7 +148,7 @@ fn kubernetes() -> Vec<Value> {
         with(
             own,
             "resourceNames",
-            json!([RULES_CONFIGURATION, REFERENCES_CONFIGURATION, RULE_ADMISSION_CONFIGURATION]),
+            json!([RULES_CONFIGURATION, REFERENCES_CONFIGURATION, SPEC_ADMISSION_CONFIGURATION]),
         ),
         configurations(&["create"]),
         definitions(),
@@ -199,7 +199,7 @@ fn dep_ctrl(setup: &Setup) -> Vec<Value> {
         let user = own_user(setup, name);
         let mut rules = vec![slices, content(verbs)];
         if name == CONTROLLER {
-            rules.push(own_configuration(RULE_ADMISSION_CONFIGURATION));
+            rules.push(own_configuration(SPEC_ADMISSION_CONFIGURATION));
             rules.push(allow("admissionregistration.k8s.io", ["validatingwebhookconfigurations"], &["create"]));
         }
         objects.extend(granted(name, &user, &rules));

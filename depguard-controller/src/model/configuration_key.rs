@@ -1,7 +1,7 @@
 //! Keys of the configurations that are installed for rules.
 
 use crate::model::install_place::InstallPlace;
-use crate::model::names::{REFERENCES_CONFIGURATION, RULE_ADMISSION_CONFIGURATION, RULES_CONFIGURATION};
+use crate::model::names::{REFERENCES_CONFIGURATION, RULES_CONFIGURATION, SPEC_ADMISSION_CONFIGURATION};
 
 /// Key of a configuration: a place may have one for each side of the references. The one about rules is in depguard's own
 /// place (`None`): the cluster, and in kcp the workspace of the APIExport of rules.
@@ -36,7 +36,7 @@ impl Side {
         match self {
             Self::Targets => RULES_CONFIGURATION,
             Self::Dependents => REFERENCES_CONFIGURATION,
-            Self::Rules => RULE_ADMISSION_CONFIGURATION,
+            Self::Rules => SPEC_ADMISSION_CONFIGURATION,
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) const RULES_CONFIGURATION: &str = "dependency-controller";
 /// Name of the configuration about references that rules' dependents make.
 pub(crate) const REFERENCES_CONFIGURATION: &str = "dependency-references";
 /// Name of the configuration about rules that are about to be stored.
-pub(crate) const RULE_ADMISSION_CONFIGURATION: &str = "depguard-rules";
+pub(crate) const SPEC_ADMISSION_CONFIGURATION: &str = "depguard-rules";
 /// Name of the configuration about locks themselves.
 pub(crate) const LOCK_KINDS_CONFIGURATION: &str = "depguard-lock-kinds";
 /// Name of the configuration about locked objects.

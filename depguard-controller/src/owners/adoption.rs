@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use depguard_core::owners::{EMPTY, RELEASED};
+use depguard_core::owners::{EMPTY, Entry, RELEASED};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::model::names::OWNING;
 use crate::owners::api::{AGGREGATE, FINALIZER, GLOBAL_OWNER, GLOBAL_OWNERS, GROUP_OWNERS, INDEX, Names};
+use crate::owners::group::{Selection, group_name};
 use crate::owners::removal::{LeftBehind, Memory};
 use crate::owners::snapshot::{GlobalOwner, GroupOwner, Guard, Listing, Object, OwnerSnapshot};
-use crate::owners::spec::{Entry, group_name};
 use crate::owners::status::{self, GroupReport};
 use crate::owners::write::{Finalizers, Next, Write};
 

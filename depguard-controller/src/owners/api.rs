@@ -3,11 +3,6 @@
 use depguard_core::owners;
 pub use depguard_core::owners::{GROUP, VERSION};
 
-/// Maximum number of groups of a GlobalOwner.
-pub const MAX_GROUPS: usize = 256;
-/// Maximum number of names in a group.
-pub const MAX_NAMES: usize = 1024;
-
 /// Finalizer that keeps a GlobalOwner until its groups are removed or released.
 pub const FINALIZER: &str = "dependencies.opendefense.cloud/teardown";
 /// Label and annotation of a GroupOwner and of a group's ClusterRole. The label holds the UID of the GlobalOwner, by
@@ -18,8 +13,6 @@ pub const GLOBAL_OWNER: &str = "dependencies.opendefense.cloud/global-owner";
 pub const INDEX: &str = "dependencies.opendefense.cloud/group-index";
 /// Annotation by which an object stays out, with the value `"false"`.
 pub const OPT_OUT: &str = "dependencies.opendefense.cloud/adopt";
-/// Label whose objects the older tool leaves out if no selector is given.
-pub const SKIP_ADOPTION: &str = "skipAdoption";
 /// Label by which a ClusterRole adds to the controller's rights to owned objects.
 pub const AGGREGATE: &str = "dependencies.opendefense.cloud/aggregate-to-owners";
 

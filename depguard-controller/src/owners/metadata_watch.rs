@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use depguard_core::GroupVersionResource;
+use depguard_core::owners::Entry;
 use depguard_kcp::{ApiError, Endpoint, Metadata, MetadataEvent, MetadataForm};
 use futures::StreamExt;
 use serde_json::Value;
@@ -14,8 +15,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::owners::group::Selection;
 use crate::owners::snapshot::{Listing, Object, OwnerSnapshot};
-use crate::owners::spec::Entry;
 use crate::runtime::backoff::Retries;
 
 /// Maximum number of objects that are kept of a resource.

@@ -22,18 +22,17 @@ mod preview;
 mod report;
 mod waves;
 
+use depguard_core::owners::DeletionPolicy;
 use tokio::time::Instant;
 
 use crate::model::names::{RELEASING, REMOVING};
 use crate::owners::api::FINALIZER;
 use crate::owners::snapshot::OwnerSnapshot;
-use crate::owners::spec::DeletionPolicy;
 use crate::owners::write::Next;
 
 pub(crate) use disposition::is_anothers;
 pub(crate) use failures::{Memory, WriteOutcome};
 pub(crate) use look::LeftBehind;
-pub(crate) use order::Order;
 pub use order::{Plan, PlannedGroup, PlannedWave};
 pub use preview::Preview;
 

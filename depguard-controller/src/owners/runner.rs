@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use depguard_core::owners::{Entry, Order};
 use depguard_core::{ControlPlane, GroupVersionResource};
 use depguard_kcp::{ApiError, Endpoint, Reflector, ReflectorOptions, Snapshot, Watched, latest};
 use tokio::sync::{Notify, watch};
@@ -13,9 +14,8 @@ use crate::leader::write_permit::WritePermit;
 use crate::owners::api::{GLOBAL_OWNER, GLOBAL_OWNERS, GROUP, GROUP_OWNERS, Names, VERSION};
 use crate::owners::execute::{ObjectState, WriteResult, execute, log};
 use crate::owners::metadata_watch::{MetadataWatch, list};
-use crate::owners::removal::{self, Memory, Order, WriteOutcome};
+use crate::owners::removal::{self, Memory, WriteOutcome};
 use crate::owners::snapshot::{GlobalOwner, GroupOwner, Guard, Listing, OwnerSnapshot, Role};
-use crate::owners::spec::Entry;
 use crate::owners::write::{Next, ROLES, Write};
 use crate::owners::{adoption, webhook};
 use crate::rules::snapshot;

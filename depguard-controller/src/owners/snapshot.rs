@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use depguard_core::owners::{EMPTY, RELEASED};
+use depguard_core::owners::{self, DeletionPolicy, EMPTY, Entry, Order, RELEASED, SpecError};
 use depguard_core::{GroupVersionResource, Rule};
 use depguard_kcp::Metadata;
 use serde_json::Value;
 
 use crate::owners::api::{GLOBAL_OWNER, GROUP, GROUP_OWNERS, INDEX, OPT_OUT};
-use crate::owners::removal::Order;
-use crate::owners::spec::{self, DeletionPolicy, Entry, SpecError, group_name};
+use crate::owners::group::{Selection, group_name};
 use crate::owners::write::Write;
 use crate::rules::written_rule::WrittenRule;
 
@@ -219,9 +218,9 @@ impl GlobalOwner {
             is_deleting: object.pointer("/metadata/deletionTimestamp").is_some(),
             is_gone: false,
             finalizers: texts(object.pointer("/metadata/finalizers")),
-            order: spec::order(spec),
-            deletion_policy: spec::deletion_policy(object),
-            entries: spec::entries(spec),
+            order: Order::from_spec(spec),
+            deletion_policy: DeletionPolicy::from_owner(object),
+            entries: owners::entries(spec),
             object: object.clone(),
         })
     }
@@ -251,7 +250,7 @@ impl GroupOwner {
             is_owned: owners.any(|uid| uid == global_uid),
             is_deleting: object.pointer("/metadata/deletionTimestamp").is_some(),
             phase: text(object, "/status/phase"),
-            entry: spec::entry_of_group(object.get("spec").unwrap_or(&Value::Null)),
+            entry: owners::entry_of_group(object.get("spec").unwrap_or(&Value::Null)),
             object: object.clone(),
         })
     }

@@ -1,5 +1,6 @@
 //! Statuses of GlobalOwners and GroupOwners.
 
+use depguard_core::owners::{Entry, Order};
 use depguard_kcp::Metadata;
 use serde_json::{Value, json};
 
@@ -7,9 +8,8 @@ use crate::model::condition::{Finding, conditions};
 use crate::model::names::OWNING;
 use crate::owners::adoption::GroupObjects;
 use crate::owners::removal::is_anothers;
-use crate::owners::removal::order::{self, Order, Plan};
+use crate::owners::removal::order::{self, Plan};
 use crate::owners::snapshot::{GroupOwner, OwnerSnapshot};
-use crate::owners::spec::Entry;
 use crate::owners::write::Write;
 
 /// Maximum number of objects that a GroupOwner's status names.

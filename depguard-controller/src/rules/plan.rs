@@ -17,7 +17,7 @@ use crate::model::api_exports::Exports;
 use crate::model::configuration_key::{ConfigurationKey, Side};
 use crate::model::install_place::InstallPlace;
 use crate::model::reference_configuration::{self, CheckedReferences, ReferringKinds};
-use crate::model::rule_admission_configuration;
+use crate::model::spec_admission_configuration;
 use crate::model::webhook_configuration::{self, Kinds, Step};
 use crate::probe::result::{ExpectedRule, ExpectedRules};
 use crate::rules::written_rule::{Unusable, WrittenRule, WrittenTarget};
@@ -208,7 +208,7 @@ fn desired(input: &PlanInput<'_>, rules: &[RulePlan]) -> BTreeMap<ConfigurationK
         (ConfigurationKey::new(place, Side::Dependents), desired)
     });
     let of_rules =
-        rule_admission_configuration::desired(&input.clients.beside(&None, rule_admission_configuration::PATH));
+        spec_admission_configuration::desired(&input.clients.beside(&None, spec_admission_configuration::PATH));
     let of_rules = (ConfigurationKey::new(None, Side::Rules), of_rules);
     of_targets.chain(of_dependents).chain([of_rules]).collect()
 }

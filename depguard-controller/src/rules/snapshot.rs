@@ -24,7 +24,7 @@ pub(crate) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<W
     let mut watched = vec![Watched::RULES, configuration(Side::Targets.configuration()), REFERENCES];
     match control_plane {
         // In kcp nobody watches depguard's own workspace.
-        ControlPlane::Kubernetes => watched.push(RULE_ADMISSION),
+        ControlPlane::Kubernetes => watched.push(SPEC_ADMISSION),
         ControlPlane::Kcp => {
             watched.extend([Watched::BINDINGS, Watched::EXPORTS]);
             if features.locks {
@@ -40,7 +40,7 @@ pub(crate) fn watched(control_plane: ControlPlane, features: &Features) -> Vec<W
 const REFERENCES: Watched = Watched { required: false, ..configuration(Side::Dependents.configuration()) };
 
 /// Configuration about rules themselves, to which an older version granted no rights either.
-const RULE_ADMISSION: Watched = Watched { required: false, ..configuration(Side::Rules.configuration()) };
+const SPEC_ADMISSION: Watched = Watched { required: false, ..configuration(Side::Rules.configuration()) };
 
 /// Returns the watch of the webhook configurations of this name.
 pub(crate) const fn configuration(name: &'static str) -> Watched {

@@ -20,7 +20,7 @@ use crate::model::api_bindings::{Bindings, CONFIGURATIONS, Claim};
 use crate::model::install_place::InstallPlace;
 use crate::model::names::{
     COMPAT_LOCKS_CONFIGURATION, LEASE, LOCK_EXPORT, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION, NAMESPACE,
-    REFERENCES_CONFIGURATION, RULE_ADMISSION_CONFIGURATION, RULES_CONFIGURATION,
+    REFERENCES_CONFIGURATION, RULES_CONFIGURATION, SPEC_ADMISSION_CONFIGURATION,
 };
 use crate::model::webhook_configuration;
 use crate::rules::snapshot;
@@ -91,7 +91,7 @@ pub struct Removed {
 const NAMES: [&str; 7] = [
     RULES_CONFIGURATION,
     REFERENCES_CONFIGURATION,
-    RULE_ADMISSION_CONFIGURATION,
+    SPEC_ADMISSION_CONFIGURATION,
     LOCK_KINDS_CONFIGURATION,
     LOCKS_CONFIGURATION,
     COMPAT_LOCKS_CONFIGURATION,
@@ -363,7 +363,7 @@ impl Removal<'_> {
         let (names, place) = match control_plane {
             ControlPlane::Kubernetes => (NAMES.split_at(1).1, "the cluster"),
             ControlPlane::Kcp => {
-                (&[RULE_ADMISSION_CONFIGURATION, LOCK_KINDS_CONFIGURATION][..], "depguard's own workspace")
+                (&[SPEC_ADMISSION_CONFIGURATION, LOCK_KINDS_CONFIGURATION][..], "depguard's own workspace")
             }
         };
         for configuration in names {

@@ -1,4 +1,4 @@
-//! Deletion of GlobalOwners and GroupOwners: their objects must be deleted in order.
+//! GlobalOwners and GroupOwners: their specs, and their deletion, since their objects must be deleted in order.
 //!
 //! The garbage collector deletes all objects of an owner at once. It does so if the owner is deleted in the
 //! foreground, before the owner is gone, and if a GroupOwner is deleted that still owns objects. A GlobalOwner must
@@ -9,6 +9,8 @@
 //! collector may remove before anybody has seen it. The webhook therefore notes it on the GlobalOwner before the
 //! deletion goes on. If the object changed meanwhile, an API server sends the review again; when the deletion is
 //! committed, the note holds the requested cascade.
+
+mod spec;
 
 use std::fmt;
 
@@ -28,6 +30,10 @@ use crate::protocol::response::Answer;
 use crate::protocol::response_error::{failure, response, unanswered};
 use crate::scan::text::Text;
 use crate::scan::text::same;
+
+pub use spec::{DeletionPolicy, Entry, Order, SpecError, entries, entry_of_group};
+#[cfg(feature = "schemars")]
+pub use spec::{global_owner_schema, group_owner_schema};
 
 /// The API group of both kinds.
 pub const GROUP: &str = "globalowner.metacontroller.io";

@@ -18,6 +18,8 @@ pub enum Cause {
     LockGuarded,
     /// The lock to be stored has an error.
     LockInvalid,
+    /// The owner to be stored has an error.
+    OwnerInvalid,
     /// The GroupOwner may still own objects.
     StillOwns,
     /// The GlobalOwner is to be deleted in the foreground.
@@ -70,13 +72,14 @@ pub enum Prospect {
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::StillReferenced,
         Self::RefNotFound,
         Self::InvalidKind,
         Self::ObjectLocked,
         Self::LockGuarded,
         Self::LockInvalid,
+        Self::OwnerInvalid,
         Self::StillOwns,
         Self::ForegroundDeletion,
         Self::RuleInvalid,
@@ -107,6 +110,7 @@ impl Cause {
             Self::ObjectLocked => "ObjectLocked",
             Self::LockGuarded => "LockGuarded",
             Self::LockInvalid => "LockInvalid",
+            Self::OwnerInvalid => "OwnerInvalid",
             Self::StillOwns => "StillOwns",
             Self::ForegroundDeletion => "ForegroundDeletion",
             Self::RuleInvalid => "RuleInvalid",
@@ -138,6 +142,7 @@ impl Cause {
             | Self::ObjectLocked
             | Self::LockGuarded
             | Self::LockInvalid
+            | Self::OwnerInvalid
             | Self::StillOwns
             | Self::ForegroundDeletion
             | Self::RuleInvalid

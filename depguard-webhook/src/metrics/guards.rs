@@ -1,8 +1,8 @@
-//! Metrics of reviews about locks, owners and rules themselves.
+//! Metrics of reviews about locks, owners, and specs.
 
 use depguard_core::locks::LockDecision;
 use depguard_core::protocol::Operation;
-use depguard_core::rule_admission::RuleDecision;
+use depguard_core::spec_admission::SpecDecision;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
@@ -12,24 +12,24 @@ use super::{Counts, begin, operation_label};
 const OWNER_DECISIONS: [&str; 8] =
     ["not-a-deletion", "no-owner", "in-order", "lets-go", "owns-nothing", "foreground", "still-owns", "undecided"];
 
-/// Counters of reviews about locks, owners and rules themselves.
+/// Counters of reviews about locks, owners, and specs.
 #[derive(Debug)]
 pub(crate) struct Guards {
     locks: Counts<2>,
     owners: Counts<1>,
-    rules: Counts<1>,
+    specs: Counts<1>,
 }
 
 impl Default for Guards {
     fn default() -> Self {
-        let guards = Self { locks: Family::default(), owners: Family::default(), rules: Family::default() };
+        let guards = Self { locks: Family::default(), owners: Family::default(), specs: Family::default() };
         for decision in LockDecision::LABELS {
             for operation in [Operation::Update, Operation::Delete].map(operation_label) {
                 guards.locks.get_or_create(&[("operation", operation), ("decision", decision)]).inc_by(0);
             }
         }
         begin(&guards.owners, "decision", &OWNER_DECISIONS);
-        begin(&guards.rules, "decision", &RuleDecision::LABELS);
+        begin(&guards.specs, "decision", &SpecDecision::LABELS);
         guards
     }
 }
@@ -40,7 +40,7 @@ impl Guards {
         registry.register("depguard_lock_reviews", help, self.locks.clone());
         let help = "Decided reviews of GlobalOwners and GroupOwners";
         registry.register("depguard_owner_reviews", help, self.owners.clone());
-        registry.register("depguard_rule_reviews", "Decided reviews of rules", self.rules.clone());
+        registry.register("depguard_rule_reviews", "Decided reviews of specs", self.specs.clone());
     }
 
     /// Counts a review about locks that was decided.
@@ -54,8 +54,8 @@ impl Guards {
         self.owners.get_or_create(&[("decision", decision)]).inc();
     }
 
-    /// Counts a review of a rule that was decided.
-    pub(crate) fn rule_reviewed(&self, decision: &'static str) {
-        self.rules.get_or_create(&[("decision", decision)]).inc();
+    /// Counts a review of a spec that was decided.
+    pub(crate) fn spec_reviewed(&self, decision: &'static str) {
+        self.specs.get_or_create(&[("decision", decision)]).inc();
     }
 }

@@ -52,8 +52,8 @@ use crate::service::locks::Locks;
 use crate::service::rejection::Rejection;
 use crate::service::review_rooms::{self, ReviewRooms};
 use crate::service::routes::{self, PathKeys, Route, RoutedPath};
-use crate::service::rule_admission::{self, RuleAdmissions};
 use crate::service::ruled_review::RuledReview;
+use crate::service::spec_admission::{self, SpecAdmissions};
 use crate::traces::{self, About, Tracer, WaitingTraces};
 use crate::{metrics::gauges, service::decision_log, service::owners, service::response, service::review_uid};
 
@@ -82,7 +82,7 @@ struct Routes {
     compat_locks: Option<Arc<Locks>>,
     /// Writer of the notes on owners.
     owners: Option<Arc<dyn Writer>>,
-    rule_admissions: Option<Arc<RuleAdmissions>>,
+    spec_admissions: Option<Arc<SpecAdmissions>>,
     interlock: Option<Arc<Interlock>>,
     denial_events: Option<Arc<DenialEvents>>,
     tracer: Option<Arc<Tracer>>,
@@ -178,8 +178,8 @@ impl<P: ApiReader> ReviewService<P> {
     }
 
     /// Answers `POST /rule`, too: refuses rules that don't work as written, before they are stored.
-    pub fn admitting_rules(mut self, control_plane: ControlPlane) -> Self {
-        self.routes.rule_admissions = Some(Arc::new(RuleAdmissions::new(control_plane)));
+    pub fn admitting_specs(mut self, control_plane: ControlPlane) -> Self {
+        self.routes.spec_admissions = Some(Arc::new(SpecAdmissions::new(control_plane)));
         self
     }
 
@@ -281,8 +281,8 @@ impl<P: ApiReader> Shared<P> {
             }
         };
         let (bytes, time) = (review_body.bytes(), Time { begun, deadline });
-        if let (Route::RuleAdmission, Some(admissions)) = (path.route, &routes.rule_admissions) {
-            return self.admit_rule(admissions, bytes, time).await.map(Bytes::from);
+        if let (Route::SpecAdmission, Some(admissions)) = (path.route, &routes.spec_admissions) {
+            return self.admit_spec(admissions, bytes, time).await.map(Bytes::from);
         }
         match (path.route, routes.locks(path.route), &routes.owners) {
             (Route::Locks | Route::CompatLocks, Some(locks), _) => {
@@ -382,11 +382,11 @@ impl<P: ApiReader> Shared<P> {
         Ok(response::decided(&review, decision.message(), &decision.causes(), &[]))
     }
 
-    async fn admit_rule(&self, admissions: &RuleAdmissions, bytes: &[u8], time: Time) -> Result<Vec<u8>, Rejection> {
+    async fn admit_spec(&self, admissions: &SpecAdmissions, bytes: &[u8], time: Time) -> Result<Vec<u8>, Rejection> {
         let review = ObjectReview::parse(bytes)?;
         let about = review.review();
         let decision = admissions.decide(&self.reads, &review, || self.place(), time.deadline).await?;
-        rule_admission::tell(&review, &decision, &self.metrics);
+        spec_admission::tell(&review, &decision, &self.metrics);
         traces::note(|| About::new(about, decision.label()));
         Ok(response::decided(about, decision.message(), &decision.causes(), &decision.warnings()))
     }
@@ -451,7 +451,7 @@ impl Routes {
         match route {
             Route::Rules(_) | Route::References(_) => true,
             Route::Owners => self.owners.is_some(),
-            Route::RuleAdmission => self.rule_admissions.is_some(),
+            Route::SpecAdmission => self.spec_admissions.is_some(),
             Route::Locks | Route::CompatLocks => self.locks(route).is_some(),
         }
     }
@@ -460,7 +460,7 @@ impl Routes {
         match route {
             Route::Locks => self.locks.as_deref(),
             Route::CompatLocks => self.compat_locks.as_deref(),
-            Route::Rules(_) | Route::References(_) | Route::Owners | Route::RuleAdmission => None,
+            Route::Rules(_) | Route::References(_) | Route::Owners | Route::SpecAdmission => None,
         }
     }
 }

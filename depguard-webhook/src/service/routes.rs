@@ -26,7 +26,7 @@ const ROUTES: [(&str, Route); 8] = [
     ("/lock/compat", Route::CompatLocks),
     ("/lock", Route::Locks),
     ("/owner", Route::Owners),
-    ("/rule", Route::RuleAdmission),
+    ("/rule", Route::SpecAdmission),
 ];
 
 /// Key that must have signed the paths. Clones share the key: a replacement through one clone counts for all.
@@ -49,7 +49,7 @@ pub(crate) enum Route {
     /// GlobalOwners and GroupOwners.
     Owners,
     /// Rules that are about to be stored.
-    RuleAdmission,
+    SpecAdmission,
 }
 
 /// Meaning of a path.
@@ -152,7 +152,7 @@ impl Route {
         match self {
             Self::Rules(policy) | Self::References(policy) => policy,
             Self::Locks | Self::CompatLocks | Self::Owners => FailurePolicy::Fail,
-            Self::RuleAdmission => FailurePolicy::Ignore,
+            Self::SpecAdmission => FailurePolicy::Ignore,
         }
     }
 

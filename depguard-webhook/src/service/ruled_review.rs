@@ -18,7 +18,7 @@ impl<'a> RuledReview<'a> {
     pub(crate) fn parse(route: Route, bytes: &'a [u8]) -> Result<Self, ReviewError> {
         match route {
             Route::References(_) => ObjectReview::parse(bytes).map(Self::References),
-            Route::Rules(_) | Route::Locks | Route::CompatLocks | Route::Owners | Route::RuleAdmission => {
+            Route::Rules(_) | Route::Locks | Route::CompatLocks | Route::Owners | Route::SpecAdmission => {
                 Review::parse(bytes).map(Self::Deletion)
             }
         }

@@ -9,8 +9,8 @@ mod logs;
 mod metrics;
 mod owners;
 mod references;
-mod rule_admission;
 mod sharing;
+mod spec_admission;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub const REFERENCES_CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/dependency-references";
 
 /// Path of the configuration that has rules reviewed before they are stored.
-pub const RULE_ADMISSION_CONFIGURATION: &str =
+pub const SPEC_ADMISSION_CONFIGURATION: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/depguard-rules";
 
 /// Path of the Lease by which one of several controllers is elected.

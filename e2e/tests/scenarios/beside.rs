@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_e2e::locks::{COMPAT_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION};
-use depguard_e2e::owners::{CONFIGURATION as OWNERS_CONFIGURATION, GROUP_OWNERS, ROLES};
-use depguard_e2e::rules::{RULE_ADMISSION_CONFIGURATION, RULES, rule};
+use depguard_e2e::locks::{CLUSTER_LOCKS, COMPAT_CONFIGURATION, LOCK_KINDS_CONFIGURATION, LOCKS_CONFIGURATION, named};
+use depguard_e2e::owners::{CONFIGURATION as OWNERS_CONFIGURATION, GLOBAL_OWNERS, GROUP_OWNERS, ROLES, group};
+use depguard_e2e::rules::{RULES, SPEC_ADMISSION_CONFIGURATION, rule};
 use depguard_e2e::{Api, Cast, Depguard, Outcome, Stop, World, ensure, eventually};
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub(crate) async fn rules_reviewed(world: Arc<World>) -> Outcome {
     let right = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.vpcRef.name")]);
     world.add_rule(compute, &right).await?;
     let mut depguard = Depguard::start(&world).await?;
-    until(&world, &own, RULE_ADMISSION_CONFIGURATION, "it is installed", |_| true).await?;
+    until(&world, &own, SPEC_ADMISSION_CONFIGURATION, "it is installed", |_| true).await?;
     let mut wrong = vec![("pattern", right.clone())];
     wrong[0].1["spec"]["dependencies"][0]["fieldRef"]["pattern"] = json!("(");
     // In kcp, a rule is held against itself only.
@@ -94,9 +94,66 @@ pub(crate) async fn rules_reviewed(world: Arc<World>) -> Outcome {
         let spec = if changes.get() % 2 == 0 { right["spec"].clone() } else { spec };
         world.change_rule(compute, "machines", &json!({"spec": spec})).await
     };
-    put_right(&world, &own, RULE_ADMISSION_CONFIGURATION, &touch).await?;
+    put_right(&world, &own, SPEC_ADMISSION_CONFIGURATION, &touch).await?;
     refused().await?;
-    uninstalled(&world, &mut depguard, &[(own, RULE_ADMISSION_CONFIGURATION)]).await
+    uninstalled(&world, &mut depguard, &[(own, SPEC_ADMISSION_CONFIGURATION)]).await
+}
+
+/// Waits until `wrong` is refused with this sentence, and checks that `right` would be stored.
+async fn is_reviewed(world: &World, api: &Api, path: &str, [wrong, right]: [&Value; 2], said: &str) -> Outcome {
+    let dry_run = format!("{path}?dryRun=All");
+    eventually("what does not work as written is refused", world.patience(), async || {
+        let reply = api.post(&dry_run, wrong).await?;
+        let message = reply.body["message"].as_str().unwrap_or_default();
+        if reply.status == 403 && message.contains(said) {
+            Ok(())
+        } else {
+            Err(reply.unexpected("403, with the field"))
+        }
+    })
+    .await?;
+    api.post(&dry_run, right).await?.ok().map(drop)
+}
+
+/// Refuses locks that can lock nothing, before they are stored.
+pub(crate) async fn locks_reviewed(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = with_locks(&world).await?;
+    let api = &cast.consumer.api;
+    let lock = |target: &Value| {
+        json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "ClusterObjectLock",
+            "metadata": {"name": format!("lock-{}", world.id())}, "spec": {"targets": [target], "reason": "kept"},
+        })
+    };
+    let answers = json!({"group": "authorization.k8s.io", "resource": "subjectaccessreviews", "name": "a"});
+    let mut machine = named(&cast.vm, "m1");
+    let anywhere = lock(&machine);
+    machine["namespace"] = json!(cast.consumer.namespace);
+    let right = lock(&machine);
+    let said = "the lock does not work as written: spec.targets[0]: ";
+    is_reviewed(&world, api, CLUSTER_LOCKS, [&lock(&answers), &right], said).await?;
+    // In kcp, a lock is held against itself only.
+    if !world.is_kcp() {
+        let said = "are in namespaces, so a target without a namespace locks no object named m1";
+        is_reviewed(&world, api, CLUSTER_LOCKS, [&anywhere, &right], said).await?;
+    }
+    Ok(())
+}
+
+/// Refuses an owner that does not say which objects it owns, before it is stored.
+pub(crate) async fn owners_reviewed(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = started(&world).await?;
+    let owner = |group: &Value| {
+        json!({
+            "apiVersion": "globalowner.metacontroller.io/v1alpha1", "kind": "GlobalOwner",
+            "metadata": {"name": format!("{}-owner", world.id())}, "spec": {"childResources": [group]},
+        })
+    };
+    let wrong = group(&cast.vm);
+    let mut right = wrong.clone();
+    right["selector"] = json!({"matchLabels": {"adopt": world.id()}});
+    let said = "the GlobalOwner does not work as written: spec.childResources[0]: has no selector, names or namespace";
+    is_reviewed(&world, &world.own_cluster(), GLOBAL_OWNERS, [&owner(&wrong), &owner(&right)], said).await
 }
 
 pub(crate) async fn owners_edited(world: Arc<World>) -> Outcome {

@@ -514,6 +514,12 @@ fn main() {
         Scenario::new("a rule that does not work as written is refused before it is stored", beside::rules_reviewed)
             .without_control()
             .alone(),
+        Scenario::new("a lock that does not work as written is refused before it is stored", beside::locks_reviewed)
+            .without_control()
+            .with_locks(),
+        Scenario::new("an owner that does not work as written is refused before it is stored", beside::owners_reviewed)
+            .without_control()
+            .with_owners(),
         Scenario::new("a configuration about locks that somebody edits is put right", beside::locks_edited)
             .without_control()
             .with_locks(),

@@ -3,6 +3,7 @@
 //! Fields of the published API are as they are there; fields beyond it are optional.
 
 use depguard_core::api::Condition;
+use depguard_core::owners::{global_owner_schema, group_owner_schema};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
@@ -10,7 +11,6 @@ use crate::manifests::definition::{Definition, column, condition_column, object_
 use crate::manifests::structural::structural;
 use crate::owners::api::{GLOBAL_OWNERS, GROUP, GROUP_OWNERS, Names, VERSION};
 use crate::owners::removal::order::PlannedWave;
-use crate::owners::spec::{GlobalSpec, GroupSpec};
 
 /// The controller's result for the GlobalOwner.
 #[derive(JsonSchema)]
@@ -96,7 +96,7 @@ pub fn owner_crds() -> Vec<Value> {
             "GlobalOwner adopts objects of many kinds, group by group. Deleted, it removes them in the order of its \
              groups.",
             vec![column("Phase", "string", ".status.phase"), column("Remaining", "integer", ".status.remaining")],
-            [structural(GlobalSpec::json_schema), structural(GlobalStatus::json_schema)],
+            [structural(global_owner_schema), structural(GlobalStatus::json_schema)],
         ),
         crd(
             GROUP_OWNERS,
@@ -107,7 +107,7 @@ pub fn owner_crds() -> Vec<Value> {
                 column("Owned", "integer", ".status.owned"),
                 column("Phase", "string", ".status.phase"),
             ],
-            [structural(GroupSpec::json_schema), structural(GroupStatus::json_schema)],
+            [structural(group_owner_schema), structural(GroupStatus::json_schema)],
         ),
     ]
 }

@@ -1,11 +1,10 @@
 use std::collections::BTreeSet;
 
 use depguard_core::ControlPlane;
+use depguard_core::owners::{Order, entry_of_group};
 use depguard_kcp::{Metadata, OwnerReference};
 
-use super::super::spec;
 use super::*;
-use crate::owners::removal::Order;
 use crate::rules::written_rule::WrittenRule;
 
 /// Returns a GlobalOwner of ConfigMaps of these names, one entry each, and the GroupOwners of its first entries.
@@ -38,8 +37,7 @@ fn observed(names: &[&str], groups: usize, objects: Vec<Arc<Object>>) -> OwnerSn
 }
 
 fn config_maps() -> Entry {
-    spec::entry_of_group(&json!({"selector": {}, "childResource": {"apiVersion": "v1", "resource": "configmaps"}}))
-        .unwrap()
+    entry_of_group(&json!({"selector": {}, "childResource": {"apiVersion": "v1", "resource": "configmaps"}})).unwrap()
 }
 
 /// Returns a ConfigMap that these groups own.

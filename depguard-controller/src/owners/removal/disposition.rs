@@ -1,12 +1,12 @@
 //! Disposition of one object when its group is removed or released.
 
+use depguard_core::owners::Entry;
 use depguard_kcp::OwnerReference;
 
 use crate::owners::api::{GROUP, GROUP_OWNERS};
 use crate::owners::removal::group_of::{GroupIndex, Membership};
 use crate::owners::removal::waves::Part;
 use crate::owners::snapshot::{GroupOwner, Object};
-use crate::owners::spec::Entry;
 
 /// Disposition of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

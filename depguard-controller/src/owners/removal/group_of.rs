@@ -4,10 +4,11 @@
 //! moved, an object may refer to the GroupOwner of one entry and be selected by another. A listed object goes with the
 //! first entry that selects it. The GroupOwner to which it refers only shows that the object is owned.
 
+use depguard_core::owners::Entry;
 use depguard_kcp::Metadata;
 
+use crate::owners::group::Selection;
 use crate::owners::removal::waves::{Part, Task};
-use crate::owners::spec::Entry;
 
 /// Listed entries in the order of their removal, each with a flag: true if the entry is done.
 #[derive(Debug)]

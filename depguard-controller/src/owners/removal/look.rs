@@ -11,12 +11,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use depguard_core::owners::Entry;
 use serde_json::{Value, json};
 
+use crate::owners::group::Selection;
 use crate::owners::removal::disposition::is_anothers;
 use crate::owners::removal::group_of::{GroupIndex, Membership};
 use crate::owners::snapshot::{GroupOwner, Object, OwnerSnapshot};
-use crate::owners::spec::Entry;
 
 /// Maximum number of objects left behind that a status names.
 const MAX_NAMED: usize = 20;

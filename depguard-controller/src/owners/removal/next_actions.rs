@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use depguard_core::owners::RELEASED;
+use depguard_core::owners::{Entry, RELEASED};
 use depguard_kcp::Metadata;
 use tokio::time::Instant;
 
 use crate::model::names::REMOVING;
 use crate::owners::adoption::{make_missing_group, make_role};
+use crate::owners::group::{Selection, group_name};
 use crate::owners::removal::disposition::{Disposition, on_release, on_removal};
 use crate::owners::removal::failures::Memory;
 use crate::owners::removal::group_of::GroupIndex;
@@ -16,7 +17,6 @@ use crate::owners::removal::look::{self, LeftBehind};
 use crate::owners::removal::report::{self, AllStuck, Progress, Stuck};
 use crate::owners::removal::waves::{Part, Task};
 use crate::owners::snapshot::{GroupOwner, Listing, Object, OwnerSnapshot};
-use crate::owners::spec::{Entry, group_name};
 use crate::owners::write::{Finalizers, Next, Write};
 
 /// Maximum number of writes before the controller looks at the cluster again: if it turns out meanwhile that a

@@ -4,21 +4,12 @@ use std::collections::BTreeSet;
 
 use depguard_core::Rule;
 use depguard_core::model::GroupResource;
+use depguard_core::owners::{Entry, Order};
 use depguard_core::rule::KindOrder;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::owners::spec::{Entry, group_name};
-
-/// Value of `spec.order`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema)]
-pub(crate) enum Order {
-    /// Groups go as they are listed, one after the other.
-    #[default]
-    Listed,
-    /// Groups go as DependencyRules demand, dependents first; groups that no rule puts in an order go together.
-    ByRules,
-}
+use crate::owners::group::group_name;
 
 /// Groups of a GlobalOwner in the order of their removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

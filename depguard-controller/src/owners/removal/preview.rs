@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use depguard_core::owners::{DeletionPolicy, Entry, SpecError};
 use depguard_core::{GroupVersionResource, Rule};
 use depguard_kcp::Metadata;
 use serde_json::Value;
 
+use crate::owners::group::{Selection, group_name};
 use crate::owners::removal::disposition::is_named;
 use crate::owners::removal::order::{self, Plan};
 use crate::owners::snapshot::{GlobalOwner, Object};
-use crate::owners::spec::{DeletionPolicy, Entry, SpecError, group_name};
 
 /// GlobalOwner, with the number of objects that would go with each group.
 #[derive(Debug)]

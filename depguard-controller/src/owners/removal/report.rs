@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use depguard_core::owners::Entry;
 use depguard_kcp::Metadata;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -13,7 +14,6 @@ use crate::owners::api::{GLOBAL_OWNERS, GROUP_OWNERS, Names};
 use crate::owners::removal::failures::{LONG, Memory};
 use crate::owners::removal::look::LeftBehind;
 use crate::owners::snapshot::{GlobalOwner, GroupOwner, Object, OwnerSnapshot, Role};
-use crate::owners::spec::Entry;
 use crate::owners::status::status as with_conditions;
 use crate::owners::write::{Next, Write};
 use crate::runtime::events::Event;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use depguard_core::owners::EMPTY;
+use depguard_core::owners::{EMPTY, entries};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -11,7 +11,6 @@ use self::plot::*;
 use self::world::*;
 use super::failures::LONG;
 use super::*;
-use crate::owners::spec::{self, DeletionPolicy};
 use crate::owners::write::{Next, Write};
 
 mod plot;
@@ -55,7 +54,7 @@ fn what_a_global_owner_that_stays_selects_too_is_not_adopted_to_be_removed() {
     for stays in [false, true] {
         let mut world = removing(vec![Seed { owners: BTreeSet::new(), ..held(0, 0) }]);
         if stays {
-            world.others = spec::entries(&json!({"childResources": [child(&(0, ALL_TIERS))]})).unwrap();
+            world.others = entries(&json!({"childResources": [child(&(0, ALL_TIERS))]})).unwrap();
         }
         world.play();
         assert_eq!(world.objects.len(), usize::from(stays));

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use depguard_core::owners::{EMPTY, RELEASED};
+use depguard_core::owners::{EMPTY, Entry, RELEASED};
 
 use crate::model::names::REMOVING;
+use crate::owners::group::group_name;
 use crate::owners::removal::{order, report};
 use crate::owners::snapshot::{GroupOwner, OwnerSnapshot};
-use crate::owners::spec::{Entry, group_name};
 
 /// Group, and the task that it is part of.
 #[derive(Debug, Clone, Copy)]

@@ -153,9 +153,27 @@ impl LockTarget {
     pub fn subresource_without_cluster(&self) -> Option<&str> {
         self.subresource.as_deref().filter(|subresource| *subresource != "status")
     }
-}
 
-impl LockTarget {
+    /// Returns the reason why the target of a lock means no object, since objects of its kind are in namespaces or are
+    /// not; `None` if it can mean some.
+    pub fn wrong_scope(&self, lock: LockKind, namespaced: bool) -> Option<String> {
+        let kind = &self.kind;
+        match (lock, &self.namespace, &self.pick) {
+            (LockKind::ObjectLock, ..) if !namespaced => {
+                Some(format!("{kind} have no namespace, so an ObjectLock locks none of them: take a ClusterObjectLock"))
+            }
+            (LockKind::ClusterObjectLock, Some(_), _) if !namespaced => Some(format!(
+                "{kind} have no namespace, so a target with a namespace locks none of them: leave the target's namespace \
+                 out"
+            )),
+            (LockKind::ClusterObjectLock, None, Pick::Name(name)) if namespaced => Some(format!(
+                "{kind} are in namespaces, so a target without a namespace locks no object named {name}: write the \
+                 target's namespace, or take an ObjectLock in that namespace"
+            )),
+            _ => None,
+        }
+    }
+
     /// Returns true if the target names the object, or its subresource. If the labels are unknown, a selector counts
     /// as matching.
     pub fn is_about(

@@ -145,11 +145,11 @@ pub(super) const ROWS: [(&str, &[Panel]); 6] = [
                 "foreground, still-owns and undecided are refusals.",
             ),
             panel(
-                "Reviews of rules",
+                "Reviews of specs",
                 Lines,
                 "reqps",
                 &[("sum by (decision) (rate(depguard_rule_reviews_total[5m]))", "{{decision}}")],
-                "Rules that were about to be stored; refused ones don't work as written.",
+                "Rules, locks and owners that were about to be stored; refused ones don't work as written.",
             ),
             panel(
                 "Overrides, warnings, audits",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use depguard_core::owners::{EMPTY, RELEASED};
+use depguard_core::owners::{EMPTY, Entry, Order, RELEASED, entries, entry_of_group};
 use depguard_core::{ControlPlane, GroupVersionResource};
 use depguard_kcp::{Metadata, OwnerReference};
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ use super::super::*;
 use super::plot::*;
 use crate::owners::adoption::make_role;
 use crate::owners::api::{FINALIZER, GLOBAL_OWNER, GROUP, Names};
+use crate::owners::group::group_name;
 use crate::owners::snapshot::{GlobalOwner, GroupOwner, Guard, Listing, Object, Role};
-use crate::owners::spec::{self, Entry, group_name};
 use crate::owners::write::{Next, Write};
 use crate::rules::written_rule::WrittenRule;
 
@@ -105,16 +105,16 @@ impl World {
             },
             "spec": {"childResources": children(&plot.listed)["childResources"], "order": order, "deletionPolicy": policy},
         });
-        let entries = spec::entries(&owner["spec"]).unwrap();
+        let listed = entries(&owner["spec"]).unwrap();
         let rules: Vec<_> = plot.rules.iter().map(|(from, to)| rule(*from, *to)).collect();
-        let kinds: Vec<_> = entries.iter().map(|entry| entry.resource.group_resource()).collect();
+        let kinds: Vec<_> = listed.iter().map(|entry| entry.resource.group_resource()).collect();
         let usable = rules.iter().map(|rule| rule.rule().unwrap());
-        let ordered = order::waves(spec::order(&owner["spec"]), &kinds, usable).waves;
+        let ordered = order::waves(Order::from_spec(&owner["spec"]), &kinds, usable).waves;
         let wave = |index| ordered.iter().position(|wave| wave.contains(&index)).unwrap();
         let waves = plot.listed.iter().enumerate().map(|(index, picks)| (*picks, wave(index))).collect();
-        let entries = spec::entries(&children(&made)).unwrap();
+        let grouped = entries(&children(&made)).unwrap();
         let mut groups = BTreeMap::new();
-        for (index, entry) in entries.iter().enumerate() {
+        for (index, entry) in grouped.iter().enumerate() {
             let name = group_name("o", "owner", entry);
             let reference =
                 json!({"apiVersion": Names::api_version(), "kind": "GlobalOwner", "name": "o", "uid": "owner"});
@@ -129,7 +129,7 @@ impl World {
             });
             groups.insert(name, group);
         }
-        let names: Vec<_> = entries.iter().map(|entry| group_name("o", "owner", entry)).collect();
+        let names: Vec<_> = grouped.iter().map(|entry| group_name("o", "owner", entry)).collect();
         let objects = plot.objects.iter().enumerate();
         let objects = objects.map(|(number, seed)| (format!("uid-{number}"), live(number, seed, &made, &names)));
         let objects = objects.collect();
@@ -150,7 +150,7 @@ impl World {
             arrived: 0,
         };
         let observed = world.observed(&BTreeSet::new());
-        for (index, (name, entry)) in names.iter().zip(&entries).enumerate() {
+        for (index, (name, entry)) in names.iter().zip(&grouped).enumerate() {
             if !world.plot.roleless.contains(&index) {
                 world.apply(&make_role(&observed, name, entry).unwrap());
             }
@@ -288,9 +288,9 @@ impl World {
     }
 
     pub(super) fn resources(&self) -> BTreeSet<GroupVersionResource> {
-        let made = self.groups.values().map(|group| spec::entry_of_group(&group["spec"]).unwrap().resource);
+        let made = self.groups.values().map(|group| entry_of_group(&group["spec"]).unwrap().resource);
         let owner = self.owner.as_ref().unwrap();
-        made.chain(spec::entries(&owner["spec"]).unwrap().into_iter().map(|entry| entry.resource)).collect()
+        made.chain(entries(&owner["spec"]).unwrap().into_iter().map(|entry| entry.resource)).collect()
     }
 
     /// Returns the wave in which an owned object is to go; `None` if it stays.

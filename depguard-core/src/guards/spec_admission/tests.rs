@@ -49,9 +49,9 @@ fn decided(
     review: &str,
     served: &BTreeMap<&str, Value>,
     missing: u16,
-) -> (RuleDecision, Vec<String>) {
+) -> (SpecDecision, Vec<String>) {
     let review = ObjectReview::parse(review.as_bytes()).unwrap();
-    let mut admission = RuleAdmission::begin(control_plane, &review);
+    let mut admission = SpecAdmission::begin(control_plane, &review);
     let mut read = Vec::new();
     while !admission.is_settled() {
         let queries = admission.queries();
@@ -70,7 +70,7 @@ fn decided(
     (admission.decide(), read)
 }
 
-fn created(edit: Edit) -> RuleDecision {
+fn created(edit: Edit) -> SpecDecision {
     let mut rule = rule();
     edit(&mut rule);
     decided(ControlPlane::Kubernetes, &review("CREATE", &rule, None), &served(), 404).0
@@ -109,11 +109,11 @@ fn a_rule_that_does_not_work_is_refused_with_its_field() {
         assert!(!decision.allowed() && decision.label() == "refused", "{decision:?}");
         let message = decision.message().unwrap();
         assert!(message.starts_with("the rule does not work as written: ") && message.contains(expected), "{message}");
-        let RuleDecision::Refused(errors) = &decision else { panic!("{decision:?}") };
+        let SpecDecision::Refused(_, errors) = &decision else { panic!("{decision:?}") };
         assert_eq!(errors[0].1.as_deref(), Some(field), "{message}");
         assert_eq!(decision.causes().words(), ["RuleInvalid"]);
     }
-    assert_eq!(created(|_| {}), RuleDecision::Accepted(Vec::new()));
+    assert_eq!(created(|_| {}), SpecDecision::Accepted(Vec::new()));
 }
 
 /// Rules are applied before the definitions of their kinds.
@@ -137,7 +137,7 @@ fn a_kind_or_a_version_that_is_not_served_is_a_warning() {
     assert!(newer.allowed() && newer.warnings()[0].starts_with(said), "{newer:?}");
     // A pack's rule about a product that is not installed sleeps.
     let absent = |rule: &mut Value| rule["spec"]["dependencies"][0]["group"] = json!("other.example.com");
-    assert_eq!(created(absent), RuleDecision::Accepted(Vec::new()));
+    assert_eq!(created(absent), SpecDecision::Accepted(Vec::new()));
 }
 
 #[test]
@@ -147,16 +147,16 @@ fn what_is_not_read_is_no_reason() {
     let review = review("CREATE", &wrong, None);
     for status in [403, 500, 503] {
         let (decision, read) = decided(ControlPlane::Kubernetes, &review, &BTreeMap::new(), status);
-        assert_eq!((decision, read.len()), (RuleDecision::Accepted(Vec::new()), 2), "{status}");
+        assert_eq!((decision, read.len()), (SpecDecision::Accepted(Vec::new()), 2), "{status}");
     }
     let broken = BTreeMap::from([(VMS, json!([])), (VPCS, json!({"spec": {}}))]);
-    assert_eq!(decided(ControlPlane::Kubernetes, &review, &broken, 404).0, RuleDecision::Accepted(Vec::new()));
+    assert_eq!(decided(ControlPlane::Kubernetes, &review, &broken, 404).0, SpecDecision::Accepted(Vec::new()));
     // The time is up before any answer.
     let parsed = ObjectReview::parse(review.as_bytes()).unwrap();
-    let mut admission = RuleAdmission::begin(ControlPlane::Kubernetes, &parsed);
+    let mut admission = SpecAdmission::begin(ControlPlane::Kubernetes, &parsed);
     assert_eq!(admission.queries().len(), 2);
     assert_eq!(admission.queries(), []);
-    assert_eq!(admission.decide(), RuleDecision::Accepted(Vec::new()));
+    assert_eq!(admission.decide(), SpecDecision::Accepted(Vec::new()));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn only_a_new_spec_is_reviewed() {
     let mut wrong = rule();
     wrong["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vcp");
     let decide = |review: &str| decided(ControlPlane::Kubernetes, review, &served(), 404);
-    let unasked = |review: &str| assert_eq!(decide(review), (RuleDecision::NotReviewed, Vec::new()), "{review}");
+    let unasked = |review: &str| assert_eq!(decide(review), (SpecDecision::NotReviewed, Vec::new()), "{review}");
     let mut labelled = wrong.clone();
     labelled["metadata"]["labels"] = json!({"a": "b"});
     unasked(&review("UPDATE", &labelled, Some(&wrong)));
@@ -173,12 +173,12 @@ fn only_a_new_spec_is_reviewed() {
     unasked(&review("UPDATE", &leaving, Some(&rule())));
     unasked(&review("DELETE", &Value::Null, Some(&wrong)));
     let whole = review("CREATE", &wrong, None);
-    unasked(&whole.replace("dependencyrules", "objectlocks"));
+    unasked(&whole.replace("dependencyrules", "locktables"));
     unasked(&whole.replace(r#""operation""#, r#""subResource":"status","operation""#));
     unasked(&review("CREATE", &Value::Null, None));
     assert!(!decide(&review("UPDATE", &wrong, Some(&rule()))).0.allowed());
     assert!(!decide(&whole).0.allowed());
-    assert_eq!(decide(&review("UPDATE", &rule(), Some(&wrong))).0, RuleDecision::Accepted(Vec::new()));
+    assert_eq!(decide(&review("UPDATE", &rule(), Some(&wrong))).0, SpecDecision::Accepted(Vec::new()));
 }
 
 #[test]
@@ -202,20 +202,20 @@ fn kinds_of_kubernetes_are_read_from_what_is_published() {
     assert_eq!(read, ["/api/v1", definition, "/apis/apps/v1", "/openapi/v3/api/v1"]);
     rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.nodeName");
     let (decision, _) = decided(ControlPlane::Kubernetes, &review("CREATE", &rule, None), &served, 404);
-    assert_eq!(decision, RuleDecision::Accepted(Vec::new()));
+    assert_eq!(decision, SpecDecision::Accepted(Vec::new()));
 }
 
 #[test]
 fn in_kcp_a_rule_is_held_against_itself() {
     let decide = |rule: &Value| decided(ControlPlane::Kcp, &review("CREATE", rule, None), &BTreeMap::new(), 404);
     let mut given = rule();
-    assert_eq!(decide(&given), (RuleDecision::Accepted(Vec::new()), Vec::new()));
+    assert_eq!(decide(&given), (SpecDecision::Accepted(Vec::new()), Vec::new()));
     given["spec"]["dependent"]["apiExportName"] = json!("compute.example.com");
     assert!(decide(&given).0.warnings()[0].contains("has no apiExportRef"), "{:?}", decide(&given));
     given["spec"]["dependencies"][0]["fieldRef"]["path"] = json!("$.spec.vpc");
     assert!(!decide(&given).0.allowed());
     given["metadata"].as_object_mut().unwrap().remove("annotations");
-    assert_eq!(decide(&given).0, RuleDecision::NotReviewed);
+    assert_eq!(decide(&given).0, SpecDecision::NotReviewed);
 }
 
 /// Whoever writes a rule with many kinds has no more read than these.
@@ -271,4 +271,163 @@ fn a_rule_that_takes_the_place_of_another_is_a_warning() {
     let mut same = rule();
     same["spec"]["dependent"]["version"] = json!("v1beta1");
     assert_eq!(warnings(&same), [[].to_vec(), Vec::<String>::new()]);
+}
+
+/// Returns the review of a lock or an owner with this spec.
+fn review_of(group: &str, resource: &str, spec: &Value, before: Option<&Value>) -> String {
+    let namespace = (resource == "objectlocks").then_some("a");
+    let object = |spec: &Value| json!({"metadata": {"name": "o", "namespace": namespace}, "spec": spec});
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": if before.is_some() { "UPDATE" } else { "CREATE" }, "name": "o", "namespace": namespace,
+        "object": object(spec), "oldObject": before.map(object),
+        "resource": {"group": group, "version": "v1alpha1", "resource": resource},
+    }})
+    .to_string()
+}
+
+fn kubernetes(review: &str, served: &BTreeMap<&str, Value>) -> SpecDecision {
+    decided(ControlPlane::Kubernetes, review, served, 404).0
+}
+
+fn locked(resource: &str, targets: &Value, served: &BTreeMap<&str, Value>) -> SpecDecision {
+    kubernetes(&review_of(api::GROUP, resource, &json!({"targets": targets}), None), served)
+}
+
+fn owned(child: &Value, served: &BTreeMap<&str, Value>) -> SpecDecision {
+    let review = review_of(owners::GROUP, owners::GLOBAL_OWNERS, &json!({"childResources": [child]}), None);
+    kubernetes(&review, served)
+}
+
+#[test]
+fn a_lock_that_can_lock_nothing_is_refused_with_the_form_that_would() {
+    let mut served = served();
+    served.get_mut(VPCS).unwrap()["spec"]["scope"] = json!("Cluster");
+    let (vms, vpcs) = (
+        json!({"group": "example.com", "resource": "vms", "name": "x"}),
+        json!({"group": "example.com", "resource": "vpcs", "name": "x"}),
+    );
+    for (wrong, right, targets, said) in [
+        (
+            "clusterobjectlocks",
+            "objectlocks",
+            &vms,
+            "vms.example.com are in namespaces, so a target without a namespace",
+        ),
+        ("objectlocks", "clusterobjectlocks", &vpcs, "vpcs.example.com have no namespace, so an ObjectLock"),
+    ] {
+        let decision = locked(wrong, &json!([targets]), &served);
+        let message = decision.message().unwrap();
+        assert!(message.starts_with("the lock does not work as written: spec.targets[0]: ") && message.contains(said));
+        assert_eq!(decision.causes().words(), ["LockInvalid"]);
+        assert_eq!(locked(right, &json!([targets]), &served), SpecDecision::Accepted(Vec::new()));
+    }
+    let reviews = json!({"group": "authorization.k8s.io", "resource": "subjectaccessreviews", "name": "x"});
+    for control_plane in [ControlPlane::Kcp, ControlPlane::Kubernetes] {
+        let spec = json!({"targets": [vpcs, reviews]});
+        let review = review_of(api::GROUP, "clusterobjectlocks", &spec, None);
+        let message = decided(control_plane, &review, &served, 404).0.message().unwrap();
+        assert!(
+            message.contains("spec.targets[1]: subjectaccessreviews.authorization.k8s.io can't be locked"),
+            "{message}"
+        );
+    }
+    // Its own review says so, and must.
+    assert_eq!(
+        locked("objectlocks", &json!([{"resource": "UPPER", "name": "x"}]), &served),
+        SpecDecision::Accepted(Vec::new())
+    );
+}
+
+#[test]
+fn a_lock_names_kinds_in_whichever_version_they_are_served() {
+    let lists = |name: &str| json!({"resources": [{"name": name, "kind": "A", "namespaced": false}]});
+    let group = json!({"versions": [{"version": "v2"}, {"version": "not one"}, {"version": "v1beta1"}]});
+    let served = BTreeMap::from([
+        ("/apis/storage.example.com", group),
+        ("/apis/storage.example.com/v2", lists("others")),
+        ("/apis/storage.example.com/v1beta1", lists("classes")),
+        ("/api/v1", lists("nodes")),
+    ]);
+    let class = json!({"group": "storage.example.com", "resource": "classes", "name": "x"});
+    for target in [class, json!({"resource": "nodes", "name": "x"})] {
+        assert!(!locked("objectlocks", &json!([target]), &served).allowed(), "{target}");
+        assert_eq!(locked("clusterobjectlocks", &json!([target]), &served), SpecDecision::Accepted(Vec::new()));
+    }
+    for target in [
+        json!({"group": "storage.example.com", "resource": "class", "name": "x"}),
+        json!({"group": "absent.example.com", "resource": "classes", "name": "x"}),
+        json!({"resource": "node", "name": "x"}),
+    ] {
+        let decision = locked("objectlocks", &json!([target]), &served);
+        assert!(
+            decision.allowed() && decision.warnings()[0].contains("spec.targets[0]: the API server does not serve")
+        );
+    }
+}
+
+#[test]
+fn an_owner_that_does_not_work_is_refused_with_its_field() {
+    let vms = |more: &Value| {
+        let mut child = json!({"apiVersion": "example.com/v1", "resource": "vms"});
+        child.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        child
+    };
+    let right = vms(&json!({"selector": {"matchLabels": {"tier": "a"}}}));
+    for (wrong, field, said) in [
+        (vms(&json!({})), "spec.childResources[0]", "has no selector, names or namespace"),
+        (
+            vms(&json!({"selector": {"matchLabels": {"-": "a"}}})),
+            "spec.childResources[0].selector",
+            "spec.childResources[0].selector: ",
+        ),
+        (
+            json!({"apiVersion": "globalowner.metacontroller.io/v1alpha1", "resource": "groupowners", "names": ["a"]}),
+            "spec.childResources[0]",
+            "can't be owned",
+        ),
+    ] {
+        let decision = owned(&wrong, &served());
+        let message = decision.message().unwrap();
+        assert!(
+            message.starts_with("the GlobalOwner does not work as written: ") && message.contains(said),
+            "{message}"
+        );
+        assert_eq!(decision.causes().words(), ["OwnerInvalid"]);
+        let SpecDecision::Refused(_, errors) = &decision else { panic!("{decision:?}") };
+        assert_eq!(errors[0].1.as_deref(), Some(field));
+    }
+    assert_eq!(owned(&right, &served()), SpecDecision::Accepted(Vec::new()));
+    for (wrong, said) in [
+        (
+            json!({"apiVersion": "example.com/v2", "resource": "vms", "names": ["a"]}),
+            "vms.example.com v2 in this version, but in v1",
+        ),
+        (json!({"apiVersion": "example.com/v1", "resource": "vm", "names": ["a"]}), "does not serve vm.example.com"),
+        // The schema would not let this in; that of a newer version may.
+        (vms(&json!({"names": {"first": "a"}})), "spec.childResources[0]: invalid type"),
+    ] {
+        let decision = owned(&wrong, &served());
+        assert!(decision.allowed() && decision.warnings()[0].contains(said), "{decision:?}");
+    }
+}
+
+#[test]
+fn of_locks_and_owners_only_a_new_spec_is_reviewed() {
+    let lock = json!({"targets": [{"group": "example.com", "resource": "vms", "name": "x"}]});
+    let owner = json!({"childResources": [{"apiVersion": "v1", "resource": "secrets"}]});
+    for (group, resource, wrong) in
+        [(api::GROUP, "clusterobjectlocks", lock), (owners::GROUP, owners::GLOBAL_OWNERS, owner)]
+    {
+        let decide = |review: &str| decided(ControlPlane::Kubernetes, review, &served(), 404);
+        let new = review_of(group, resource, &wrong, Some(&json!({})));
+        assert!(!decide(&new).0.allowed());
+        let unasked = |review: &str| assert_eq!(decide(review), (SpecDecision::NotReviewed, Vec::new()), "{review}");
+        unasked(&review_of(group, resource, &wrong, Some(&wrong)));
+        unasked(&new.replace(r#""name":"o""#, r#""name":"o","deletionTimestamp":"2026-01-01T00:00:00Z""#));
+        unasked(&new.replace("UPDATE", "DELETE"));
+        unasked(&new.replace(group, "other.example.com"));
+    }
+    // GroupOwners are the controller's.
+    let group = review_of(owners::GROUP, owners::GROUP_OWNERS, &json!({"childResource": {}}), None);
+    assert_eq!(kubernetes(&group, &served()), SpecDecision::NotReviewed);
 }

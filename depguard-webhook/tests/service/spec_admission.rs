@@ -40,7 +40,7 @@ async fn a_wrong_path_is_refused_and_a_target_that_is_not_served_is_a_warning() 
         })
     };
     let decide = async |path: &str| {
-        answer(service(port()).admitting_rules(ControlPlane::Kubernetes), post_bytes("/rule", written(path))).await
+        answer(service(port()).admitting_specs(ControlPlane::Kubernetes), post_bytes("/rule", written(path))).await
     };
     let wrong = decide(".spec.vpcReff.name").await;
     assert!(refused(&wrong).contains("`.spec` has no field `vpcReff`: it has `vpcRef`"), "{wrong}");
@@ -55,7 +55,7 @@ async fn a_wrong_path_is_refused_and_a_target_that_is_not_served_is_a_warning() 
 async fn no_rule_is_refused_because_nobody_answers() {
     let begun = Instant::now();
     let port = Script(|_: &_| -> futures::future::BoxFuture<'static, _> { Box::pin(std::future::pending()) });
-    let service = service(port).admitting_rules(ControlPlane::Kubernetes);
+    let service = service(port).admitting_specs(ControlPlane::Kubernetes);
     let ask = async || answer(service.clone(), post_bytes("/rule?timeout=5s", written(".spec.vcp"))).await;
     assert!(allowed(&ask().await));
     assert!(begun.elapsed() < Duration::from_secs(5));
@@ -68,7 +68,7 @@ async fn no_rule_is_refused_because_nobody_answers() {
 
 #[tokio::test]
 async fn in_kcp_nothing_is_read() {
-    let service = service(unasked()).admitting_rules(ControlPlane::Kcp);
+    let service = service(unasked()).admitting_specs(ControlPlane::Kcp);
     let in_workspace =
         |path: &str| written(path).replace(r#""metadata":{"#, r#""metadata":{"annotations":{"kcp.io/cluster":"c1"},"#);
     assert!(allowed(&answer(service.clone(), post_bytes("/rule", in_workspace(".spec.vcp"))).await));

@@ -1,10 +1,10 @@
-//! Reviews of rules that are about to be stored.
+//! Reviews of rules, locks and owners that are about to be stored.
 
 use std::sync::Arc;
 
 use depguard_core::driver::Evaluating;
 use depguard_core::protocol::{ObjectReview, QueryId};
-use depguard_core::rule_admission::{RuleAdmission, RuleDecision};
+use depguard_core::spec_admission::{SpecAdmission, SpecDecision};
 use depguard_core::{ControlPlane, Query};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -16,14 +16,14 @@ use crate::reads::driver::{self, Reads};
 use crate::service::decision_log::Subject;
 use crate::service::rejection::Rejection;
 
-/// Reviewer of rules.
-pub(crate) struct RuleAdmissions {
+/// Reviewer of specs.
+pub(crate) struct SpecAdmissions {
     control_plane: ControlPlane,
-    /// Turn of one review: trees of a rule and of a schema take many times their text.
+    /// Turn of one review: trees of a spec and of a schema take many times their text.
     turn: Semaphore,
 }
 
-impl RuleAdmissions {
+impl SpecAdmissions {
     pub(crate) fn new(control_plane: ControlPlane) -> Self {
         Self { control_plane, turn: Semaphore::new(1) }
     }
@@ -36,20 +36,20 @@ impl RuleAdmissions {
         review: &ObjectReview<'_>,
         place: impl FnOnce() -> Result<OwnedSemaphorePermit, Rejection>,
         deadline: Instant,
-    ) -> Result<RuleDecision, Rejection> {
+    ) -> Result<SpecDecision, Rejection> {
         let turn = timeout_at(deadline, self.turn.acquire()).await.ok().and_then(Result::ok);
         let _turn = turn.ok_or(Rejection::TooMany)?;
         let _place = place()?;
-        let mut reading = Reading(RuleAdmission::begin(self.control_plane, review));
+        let mut reading = Reading(SpecAdmission::begin(self.control_plane, review));
         driver::drive(&mut reading, deadline, async |query: Query| (query.id, reads.gets.get(&query).await)).await;
         Ok(reading.0.decide())
     }
 }
 
 /// Counts and logs a decision.
-pub(crate) fn tell(review: &ObjectReview<'_>, decision: &RuleDecision, metrics: &Metrics) {
+pub(crate) fn tell(review: &ObjectReview<'_>, decision: &SpecDecision, metrics: &Metrics) {
     let decided = decision.label();
-    metrics.guards.rule_reviewed(decided);
+    metrics.guards.spec_reviewed(decided);
     let Subject { namespace: _, name, kind, requester } = Subject::from_review(review.review());
     let dry_run = review.review().dry_run();
     if decision.allowed() {
@@ -62,7 +62,7 @@ pub(crate) fn tell(review: &ObjectReview<'_>, decision: &RuleDecision, metrics: 
 }
 
 /// Evaluation whose kinds are read.
-struct Reading(RuleAdmission);
+struct Reading(SpecAdmission);
 
 impl Evaluating for Reading {
     type Due = Query;

@@ -2,38 +2,66 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use depguard_core::model::{NameError, Namespace, Resource, Selector, SelectorError, Version};
-use depguard_core::owners::CASCADE_ANNOTATION;
-use depguard_core::{Group, GroupVersionResource, api};
-use depguard_kcp::Metadata;
-use schemars::JsonSchema;
+#[cfg(feature = "schemars")]
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::owners::api::{GROUP, MAX_GROUPS, MAX_NAMES, SKIP_ADOPTION};
-use crate::owners::removal::Order;
+use super::{CASCADE_ANNOTATION, GROUP};
+use crate::model::api;
+use crate::model::label_selector::{Selector, SelectorError};
+use crate::model::names::{Group, GroupVersionResource, NameError, Namespace, Resource, Version};
+#[cfg(feature = "schemars")]
+use crate::model::schema;
+
+/// Maximum number of groups of a GlobalOwner.
+const MAX_GROUPS: usize = 256;
+/// Maximum number of names in a group.
+const MAX_NAMES: usize = 1024;
+/// Label whose objects the older tool leaves out if no selector is given.
+const SKIP_ADOPTION: &str = "skipAdoption";
 
 /// Group, as a selection of objects of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+#[expect(clippy::exhaustive_structs, reason = "depguard's other crates construct it with all fields")]
+pub struct Entry {
     /// Resource of the objects, in the version in which they are read.
-    pub(crate) resource: GroupVersionResource,
+    pub resource: GroupVersionResource,
     /// Names of the objects; empty: any name.
-    pub(crate) names: BTreeSet<String>,
+    pub names: BTreeSet<String>,
     /// Namespace of the objects; `None`: any namespace, or none.
-    pub(crate) namespace: Option<Namespace>,
+    pub namespace: Option<Namespace>,
     /// Label selector of the objects.
-    pub(crate) selector: Selector,
+    pub selector: Selector,
     /// Number of the entry among the entries of this resource and API group, from 0 on.
-    pub(crate) number: usize,
+    pub number: usize,
     /// `spec` of its GroupOwner.
-    pub(crate) group_spec: Value,
+    pub group_spec: Value,
+}
+
+/// Order in which the groups of a GlobalOwner are removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
+)]
+pub enum Order {
+    /// Groups go as they are listed, one after the other.
+    #[default]
+    Listed,
+    /// Groups go as DependencyRules demand, dependents first; groups that no rule puts in an order go together.
+    ByRules,
 }
 
 /// Policy for the objects when a GlobalOwner is deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema)]
-pub(crate) enum DeletionPolicy {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "depguard's other crates handle each variant, so that a new one must not compile unnoticed"
+)]
+pub enum DeletionPolicy {
     /// The objects are removed, in order.
     #[default]
     Delete,
@@ -99,64 +127,100 @@ pub enum SpecError {
     },
 }
 
+impl SpecError {
+    /// Returns the path of the field that is wrong.
+    pub fn field(&self) -> &str {
+        let (Self::Shape { field, .. }
+        | Self::Name { field, .. }
+        | Self::Selector { field, .. }
+        | Self::TooMany { field, .. }
+        | Self::Both { field }
+        | Self::Everything { field }
+        | Self::Itself { field }) = self;
+        field
+    }
+}
+
+/// Returns the schema of a GlobalOwner's spec.
+#[cfg(feature = "schemars")]
+pub fn global_owner_schema(generator: &mut SchemaGenerator) -> Schema {
+    GlobalSpec::json_schema(generator)
+}
+
+/// Returns the schema of a GroupOwner's spec.
+#[cfg(feature = "schemars")]
+pub fn group_owner_schema(generator: &mut SchemaGenerator) -> Schema {
+    GroupSpec::json_schema(generator)
+}
+
 /// The adopted objects, and the way in which they are removed.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct GlobalSpec {
+struct GlobalSpec {
     /// Counts for each entry that has no selector of its own. Empty: every object.
-    #[schemars(with = "Option<api::LabelSelector>")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<api::LabelSelector>"))]
     selector: Option<Value>,
     /// The groups of objects. Their order is that of their removal, the first one first.
-    #[schemars(with = "Vec<ChildResource>", length(max = MAX_GROUPS))]
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<ChildResource>", length(max = MAX_GROUPS)))]
     child_resources: Vec<Value>,
     /// The order in which groups are removed. Left out: `Listed`.
-    #[schemars(with = "Option<Order>")]
-    #[expect(dead_code, reason = "`order` reads it, so that an unknown value is no error")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<Order>"))]
+    #[expect(dead_code, reason = "`Order::from_spec` reads it, so that an unknown value is no error")]
     order: Option<Value>,
     /// The outcome for the objects when the GlobalOwner is deleted. Left out: `Delete`.
-    #[schemars(with = "Option<DeletionPolicy>")]
-    #[expect(dead_code, reason = "`deletion_policy` reads it, so that an unknown value is no error")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<DeletionPolicy>"))]
+    #[expect(dead_code, reason = "`DeletionPolicy::from_owner` reads it, so that an unknown value is no error")]
     deletion_policy: Option<Value>,
 }
 
 /// The group.
+#[cfg(feature = "schemars")]
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 #[expect(dead_code, reason = "`entry_of_group` reads the fields one by one")]
-pub(crate) struct GroupSpec {
+struct GroupSpec {
     /// The labels by which the group's objects are selected.
     selector: Option<api::LabelSelector>,
     child_resource: ChildResource,
 }
 
 /// One group: objects of one resource.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [{
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema), schemars(extend("x-kubernetes-validations" = [{
     "rule": "!has(self.selector) || (!has(self.names) && !has(self.__namespace__))",
     "message": "a selector, or names and namespace: write one or the other",
-}]))]
+}])))]
+#[serde(rename_all = "camelCase")]
 struct ChildResource {
     /// The resource's group and version, such as `v1` or `apps/v1`.
-    #[schemars(length(min = 1, max = 317))]
-    #[schemars(pattern(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"))]
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(
+            length(min = 1, max = 317),
+            pattern(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"),
+        )
+    )]
     api_version: String,
     /// The resource's plural name, such as `configmaps`.
-    #[schemars(with = "Resource", length(max = 253))]
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Resource", length(max = 253)))]
     resource: String,
     /// The names of the objects. Left out: objects of any name.
-    #[schemars(length(max = MAX_NAMES), inner(length(min = 1, max = 253), pattern("^[^/%]+$")))]
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(length(max = MAX_NAMES), inner(length(min = 1, max = 253), pattern("^[^/%]+$")))
+    )]
     names: Option<Vec<String>>,
     /// The namespace of the objects. Left out: objects of all namespaces, or objects without one.
-    #[schemars(with = "Option<Namespace>")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<schema::Namespace>"))]
     namespace: Option<String>,
     /// The labels of the objects, instead of `spec.selector`.
-    #[schemars(with = "Option<api::LabelSelector>")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<api::LabelSelector>"))]
     selector: Option<Value>,
 }
 
 /// Reads the groups in a GlobalOwner's `spec`, in the order of the list.
-pub(crate) fn entries(spec: &Value) -> Result<Vec<Entry>, SpecError> {
+pub fn entries(spec: &Value) -> Result<Vec<Entry>, SpecError> {
     let wire = GlobalSpec::deserialize(spec).map_err(|why| shape("spec", &why))?;
     if wire.child_resources.len() > MAX_GROUPS {
         return Err(SpecError::TooMany { field: "spec.childResources".to_owned(), most: MAX_GROUPS });
@@ -174,69 +238,44 @@ pub(crate) fn entries(spec: &Value) -> Result<Vec<Entry>, SpecError> {
 }
 
 /// Reads the group in a GroupOwner's `spec`.
-pub(crate) fn entry_of_group(spec: &Value) -> Result<Entry, SpecError> {
+pub fn entry_of_group(spec: &Value) -> Result<Entry, SpecError> {
     let child = spec.get("childResource").unwrap_or(&Value::Null);
     entry("spec.childResource", child, spec.get("selector"))
 }
 
-/// Reads `spec.order`. An unknown value counts as the order of the list, which nobody can mistake.
-pub(crate) fn order(spec: &Value) -> Order {
-    match spec.get("order").and_then(Value::as_str) {
-        Some("ByRules") => Order::ByRules,
-        _ => Order::Listed,
+impl Order {
+    /// Reads `spec.order`. An unknown value counts as the order of the list, which nobody can mistake.
+    pub fn from_spec(spec: &Value) -> Self {
+        match spec.get("order").and_then(Value::as_str) {
+            Some("ByRules") => Self::ByRules,
+            _ => Self::Listed,
+        }
     }
 }
 
-/// Returns the deletion policy of a GlobalOwner, from its spec or from the webhook's annotation. An unknown value
-/// deletes nothing.
-pub(crate) fn deletion_policy(owner: &Value) -> DeletionPolicy {
-    let annotations = owner.pointer("/metadata/annotations");
-    if annotations.and_then(|annotations| annotations.get(CASCADE_ANNOTATION)).is_some() {
-        return DeletionPolicy::Orphan;
+impl DeletionPolicy {
+    /// Returns the deletion policy of a GlobalOwner, from its spec or from the webhook's annotation. An unknown value
+    /// deletes nothing.
+    pub fn from_owner(owner: &Value) -> Self {
+        let annotations = owner.pointer("/metadata/annotations");
+        if annotations.and_then(|annotations| annotations.get(CASCADE_ANNOTATION)).is_some() {
+            return Self::Orphan;
+        }
+        match owner.pointer("/spec/deletionPolicy") {
+            None | Some(Value::Null) => Self::Delete,
+            Some(Value::String(policy)) if policy == "Delete" => Self::Delete,
+            Some(_) => Self::Orphan,
+        }
     }
-    match owner.pointer("/spec/deletionPolicy") {
-        None | Some(Value::Null) => DeletionPolicy::Delete,
-        Some(Value::String(policy)) if policy == "Delete" => DeletionPolicy::Delete,
-        Some(_) => DeletionPolicy::Orphan,
-    }
-}
-
-/// Returns the name of a group's GroupOwner and of its role. The name depends neither on the order of the entries nor
-/// on their selections: both may change without a new owner for every object.
-pub(crate) fn group_name(owner: &str, owner_uid: &str, entry: &Entry) -> String {
-    let kind = entry.resource.group_resource();
-    let hash = Sha256::digest(format!("{owner_uid}\n{kind}\n{}", entry.number));
-    let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let resource = entry.resource.resource.as_str();
-    let tail = format!("-{resource}-{}-{hash}", entry.number);
-    // A name has at most 253 characters; a cut must not leave a dot or a dash before the tail.
-    let space = 253_usize.saturating_sub(tail.len());
-    let head: String = owner.chars().take(space).collect();
-    format!("{}{tail}", head.trim_end_matches(['.', '-']))
 }
 
 impl Entry {
-    /// Returns true if the object belongs to the group.
-    pub(crate) fn selects(&self, object: &Metadata) -> bool {
-        self.fits(object) && self.selector.matches(|key| object.labels.get(key).map(String::as_str))
-    }
-
-    /// Returns true if the entry names the object, whatever the object's labels are.
-    pub(crate) fn names(&self, object: &Metadata) -> bool {
-        !self.names.is_empty() && self.fits(object)
-    }
-
     /// Returns the group and version of the objects, as their `apiVersion` has it.
-    pub(crate) fn api_version(&self) -> String {
+    pub fn api_version(&self) -> String {
         match self.resource.group.is_core() {
             true => self.resource.version.to_string(),
             false => format!("{}/{}", self.resource.group, self.resource.version),
         }
-    }
-
-    fn fits(&self, object: &Metadata) -> bool {
-        self.namespace.as_ref().is_none_or(|selected| object.namespace.as_deref() == Some(selected.as_str()))
-            && (self.names.is_empty() || self.names.contains(&object.name))
     }
 }
 
