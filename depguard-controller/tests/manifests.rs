@@ -77,6 +77,37 @@ fn the_files_under_config_are_generated() {
     }
 }
 
+/// An API server shows its users patterns as they are. Only where a list of lists has too many texts for an API server to
+/// check them by CEL is there nothing else to show: in selectors, and of the names in an owner's groups.
+#[test]
+fn each_pattern_is_explained_in_words() {
+    fn patterns(schema: &Value, path: &str, found: &mut Vec<(String, bool)>) {
+        let Value::Object(fields) = schema else { return };
+        if let Some(Value::String(pattern)) = fields.get("pattern") {
+            let rule = json!(format!(r#"self.matches(r"""{pattern}""")"#));
+            let rules = fields.get("x-kubernetes-validations").and_then(Value::as_array);
+            found.push((path.to_owned(), rules.into_iter().flatten().any(|found| found["rule"] == rule)));
+        }
+        for (name, schema) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            patterns(schema, &format!("{path}.{name}"), found);
+        }
+        for inner in ["items", "additionalProperties"].into_iter().filter_map(|field| fields.get(field)) {
+            patterns(inner, path, found);
+        }
+    }
+    let (mut explained, mut others) = (0, Vec::new());
+    for crd in [manifests::crd()].into_iter().chain(manifests::lock_crds()).chain(manifests::owner_crds()) {
+        let mut found = Vec::new();
+        let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+        patterns(crd.pointer(schema).unwrap_or(&Value::Null), "spec", &mut found);
+        explained += found.iter().filter(|(_, explained)| *explained).count();
+        others.extend(found.into_iter().filter_map(|(path, explained)| (!explained).then_some(path)));
+    }
+    others.retain(|path| !path.contains(".selector.match") && path != "spec.childResources.names");
+    assert_eq!(others, ["spec.childResource.names"]);
+    assert!(explained > 40, "{explained}");
+}
+
 /// Returns every way to run depguard.
 fn setups() -> Vec<Setup> {
     let cluster = Some(LogicalCluster::parse("2x3").unwrap());

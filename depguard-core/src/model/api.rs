@@ -90,6 +90,8 @@ pub struct DependencyRuleSpec {
     /// The kind that holds the references.
     pub dependent: Dependent,
     /// The references of the dependent, one entry a field.
+    // Without a bound, an API server would find the checks of each entry too expensive.
+    #[cfg_attr(feature = "schemars", schemars(length(max = 1000)))]
     #[serde(default)]
     pub dependencies: Vec<Dependency>,
 }

@@ -141,7 +141,7 @@ const WRONG: &[(&str, Edit, &str)] = &[
         |r| *field_ref(r) = json!({"value": "a", "namespacePattern": "^(.*)/"}),
         "value with namespacePattern needs namespacePath, too",
     ),
-    ("a name that no object has", |r| *field_ref(r) = json!({"value": "a/b"}), "fieldRef.value"),
+    ("a name that no object has", |r| *field_ref(r) = json!({"value": "a/b"}), "write the name of an object: "),
     ("an empty separator", |r| field_ref(r)["split"] = json!(""), "fieldRef.split"),
     (
         "a kind in a string that is not told",
@@ -198,14 +198,22 @@ const WRONG: &[(&str, Edit, &str)] = &[
         "leave onMissing or optional out",
     ),
     ("an empty path", |r| path(r, ""), "fieldRef.path: Invalid value"),
-    ("two dots", |r| path(r, ".spec..name"), "fieldRef.path: Invalid value"),
+    ("two dots", |r| path(r, ".spec..name"), "write the path of a field, such as .spec.vpcRef.name"),
     ("a filter", |r| path(r, ".spec.vpcs[?(@.a=='b')].name"), "fieldRef.path: Invalid value"),
     ("recursion", |r| path(r, "..name"), "fieldRef.path: Invalid value"),
     ("an open bracket", |r| path(r, ".spec.vpcs[*"), "fieldRef.path: Invalid value"),
     ("a long path", |r| path(r, &format!(".spec.{}", "a".repeat(249))), "fieldRef.path: Too long"),
     ("a path with a space", |r| field_ref(r)["uidPath"] = json!(".spec. uid"), "fieldRef.uidPath: Invalid value"),
-    ("a namespace in capitals", |r| field_ref(r)["namespace"] = json!("Shared"), "fieldRef.namespace: Invalid value"),
-    ("a kind in small letters", |r| r["spec"]["dependent"]["kind"] = json!("vm"), "dependent.kind: Invalid value"),
+    (
+        "a namespace in capitals",
+        |r| field_ref(r)["namespace"] = json!("Shared"),
+        "write the name of a namespace, such as team-a",
+    ),
+    (
+        "a kind in small letters",
+        |r| r["spec"]["dependent"]["kind"] = json!("vm"),
+        "write the name of a kind, such as VirtualMachine",
+    ),
     (
         "no dependent",
         |r| {
@@ -285,7 +293,11 @@ pub(crate) async fn of_locks(world: Arc<World>) -> Outcome {
     cast.consumer.lock("here", spec(&target)).await?;
     target["namespace"] = json!("elsewhere");
     let made = cast.consumer.lock("there", spec(&target)).await;
-    is_refused(&made, "an ObjectLock locks objects of its own namespace: leave namespace out")
+    is_refused(&made, "an ObjectLock locks objects of its own namespace: leave namespace out")?;
+    let mut spec = spec(&named(&cast.vm, "m1"));
+    spec["ttl"] = json!("soon");
+    let made = cast.consumer.lock("soon", spec).await;
+    is_refused(&made, "write hours, minutes and seconds, such as 2h or 1h30m")
 }
 
 /// Checks that an owner's group is chosen in one way only.
@@ -298,7 +310,11 @@ pub(crate) async fn of_owners(world: Arc<World>) -> Outcome {
         let made = world.own(field, json!({"childResources": [group]})).await;
         is_refused(&made, "a selector, or names and namespace: write one or the other")?;
     }
-    Ok(())
+    let mut group = group(&cast.vm);
+    group["selector"] = json!({"matchLabels": {"tier": "prod"}});
+    group["apiVersion"] = json!("V1");
+    let made = world.own("capitals", json!({"childResources": [group]})).await;
+    is_refused(&made, "write the group and the version, such as apps/v1")
 }
 
 fn is_refused<T>(made: &Outcome<T>, because: &str) -> Outcome {

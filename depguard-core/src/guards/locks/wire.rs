@@ -10,6 +10,13 @@ use {
     schemars::{JsonSchema, Schema, SchemaGenerator},
 };
 
+/// Pattern of a duration.
+#[cfg(feature = "schemars")]
+const TTL: &str = "^([0-9]{1,6}[hms])+$";
+/// Pattern of a resource, or of a subresource behind it.
+#[cfg(feature = "schemars")]
+const RESOURCE: &str = "^[a-z][a-z0-9]*(/[a-z][a-z0-9]*)?$";
+
 /// Returns the schema of a lock's spec, as far as both kinds of locks share it.
 #[cfg(feature = "schemars")]
 pub fn lock_schema(generator: &mut SchemaGenerator) -> Schema {
@@ -34,7 +41,11 @@ struct WireSpec {
     #[schemars(length(min = 1, max = MAX_FIELDS))]
     fields: Option<Vec<schema::FieldPath>>,
     /// The reason, for those who are refused.
-    #[schemars(length(max = MAX_REASON), pattern(r"^\P{Cc}*$"))]
+    #[schemars(
+        length(max = MAX_REASON),
+        pattern(r"^\P{Cc}*$"),
+        extend("x-kubernetes-validations" = schema::explained(r"^\P{Cc}*$", "write one line, without control characters")),
+    )]
     reason: Option<String>,
     /// The users who may still act, and change or delete the lock.
     holder: Option<WireHolder>,
@@ -42,7 +53,11 @@ struct WireSpec {
     #[schemars(length(max = 64), extend("format" = "date-time"))]
     expires_at: Option<String>,
     /// The time for which the lock holds after its creation, in hours, minutes and seconds: `2h`, or `1h30m`.
-    #[schemars(length(min = 2, max = 32), pattern("^([0-9]{1,6}[hms])+$"))]
+    #[schemars(
+        length(min = 2, max = 32),
+        pattern(TTL),
+        extend("x-kubernetes-validations" = schema::explained(TTL, "write hours, minutes and seconds, such as 2h or 1h30m")),
+    )]
     ttl: Option<String>,
     /// Treatment of deletions while the object's namespace or workspace is itself being deleted. Left out: `Release`.
     during_teardown: Option<Teardown>,
@@ -71,7 +86,14 @@ pub(super) struct WireTarget {
     /// The resource, plural; with a slash one below it, such as `deployments/scale`.
     #[cfg_attr(
         feature = "schemars",
-        schemars(length(min = 1, max = 127), pattern("^[a-z][a-z0-9]*(/[a-z][a-z0-9]*)?$"))
+        schemars(
+            length(min = 1, max = 127),
+            pattern(RESOURCE),
+            extend("x-kubernetes-validations" = schema::explained(
+                RESOURCE,
+                "write the plural name of a resource in small letters, such as deployments, or deployments/scale",
+            )),
+        )
     )]
     pub(super) resource: String,
     /// The object's name.
