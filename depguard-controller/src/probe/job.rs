@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use depguard_core::model::GroupResource;
 use depguard_core::probe::dispatch_canary;
 use depguard_core::rule::RuleKey;
 use depguard_kcp::Endpoint;
+use futures::future::join_all;
 use serde_json::Value;
 
 use crate::model::condition::Finding;
@@ -22,6 +24,8 @@ use crate::runtime::apply;
 
 /// Time limit of one request to an API server.
 const REQUEST: Duration = Duration::from_secs(10);
+/// Time limit of the requests that aggregated API servers answer: no other result waits longer for them.
+const OF_AGGREGATED: Duration = Duration::from_secs(3);
 
 /// Probes to run, by configuration.
 pub(crate) type Jobs = BTreeMap<ConfigurationKey, Arc<Job>>;
@@ -52,6 +56,8 @@ pub(crate) struct Probe {
     pub(crate) rules: ExpectedRules,
     /// Namespace of the canary.
     pub(crate) own_namespace: Option<String>,
+    /// Canaries of kinds of aggregated API servers, by their paths.
+    pub(crate) canaries: BTreeMap<GroupResource, String>,
     /// Address to connect to instead of the configuration's.
     pub(crate) instead: Option<String>,
     /// Folder with the certificate by which the webhook recognizes the controller.
@@ -62,7 +68,7 @@ impl Job {
     pub(crate) fn new(probe: Probe) -> Self {
         let desired = webhook_configuration::without_signatures(&probe.desired).to_string();
         let configuration = hash_of((desired, probe.endpoint.url()));
-        let hash = hash_of((configuration, &probe.rules, &probe.own_namespace));
+        let hash = hash_of((configuration, &probe.rules, &probe.own_namespace, &probe.canaries));
         Self { probe, configuration, hash }
     }
 
@@ -126,7 +132,13 @@ impl Probe {
             Some(namespace) => try_canary(&endpoint, namespace).await.err(),
             None => None,
         };
-        ProbeResult { loaded, dispatch, ..ProbeResult::default() }
+        let endpoint = self.endpoint.within(OF_AGGREGATED);
+        let tries = self.canaries.iter().filter(|_| answered).map(async |(kind, path)| {
+            let refusal = endpoint.delete_dry_run(path).await.err()?;
+            refusal.to_string().contains(dispatch_canary::MESSAGE).then(|| kind.clone())
+        });
+        let arriving = join_all(tries).await.into_iter().flatten().collect();
+        ProbeResult { loaded, dispatch, arriving, ..ProbeResult::default() }
     }
 }
 

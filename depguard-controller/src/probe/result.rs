@@ -1,9 +1,10 @@
 //! Result of probing an installed configuration: it is in force or not, rule by rule.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use depguard_core::api::FailurePolicy;
+use depguard_core::model::GroupResource;
 use depguard_core::probe::LoadedRule;
 use depguard_core::rule::{RuleKey, RuleVersion};
 
@@ -74,6 +75,8 @@ pub(crate) struct ProbeResult {
     pub(crate) steady: Steady,
     /// Problem with the way from the API server to the webhook, or the reason why it is unknown.
     pub(crate) dispatch: Option<Finding>,
+    /// Kinds of aggregated API servers about whose deletions the webhook was asked.
+    pub(crate) arriving: BTreeSet<GroupResource>,
 }
 
 impl ProbeResult {

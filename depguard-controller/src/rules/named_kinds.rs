@@ -1,9 +1,10 @@
 //! Kinds that a rule names: where they are read, and what follows for the rule. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::api::Strategy;
-use depguard_core::model::Kind;
+use depguard_core::model::{GroupResource, Kind};
+use depguard_core::probe::dispatch_canary;
 use depguard_core::rule::{Edge, Reference};
 use depguard_core::schema::{self, KindFacts, KindProblem, Mismatch, Schema};
 use depguard_core::{ControlPlane, ExportName, GroupVersionResource, Rule};
@@ -19,6 +20,9 @@ pub(crate) const DORMANT: &str = "Dormant";
 
 /// Reason of a rule about kinds of aggregated API servers, of which nobody knows if they ask webhooks.
 const AGGREGATED_SERVER: &str = "AggregatedServer";
+
+/// Namespace of the canaries of such kinds: nothing in depguard's own is reviewed.
+const CANARIES: &str = "default";
 
 /// Kinds that a rule names, with the results of reading them.
 pub(crate) struct NamedKinds<'a> {
@@ -74,17 +78,38 @@ impl<'a> NamedKinds<'a> {
         unmatchable.map(|edge| edge.index).collect()
     }
 
-    /// Returns the finding about kinds that matter and that an aggregated API server serves: targets, and the dependents if
-    /// their references are looked for. It may ask no webhook about them.
-    pub(crate) fn aggregated_kinds(&self) -> Option<Finding> {
-        let unreviewed = |key: Option<KindKey>, is_target| {
-            let key = key?;
-            self.kinds.get(&key)?.facts()?.may_go_unreviewed(&key.gvr.group_resource(), is_target)
+    /// Returns the finding about kinds that matter and that an aggregated API server serves: targets about whose deletions no
+    /// canary showed that webhooks are asked, and the dependents if their references are looked for.
+    pub(crate) fn aggregated_kinds(&self, is_arriving: impl Fn(&GroupResource) -> bool) -> Option<Finding> {
+        let unreviewed = |key: &KindKey, is_target| {
+            self.kinds.get(key)?.facts()?.may_go_unreviewed(&key.gvr.group_resource(), is_target)
         };
-        let dependent = self.plan.checked_references().and_then(|_| unreviewed(self.dependent_key(), false));
-        let targets = self.targets().filter_map(|(_, key)| unreviewed(key, true));
+        let dependent = self.dependent_key().filter(|_| self.plan.checked_references().is_some());
+        let dependent = dependent.and_then(|key| unreviewed(&key, false));
+        let targets = self.targets().filter_map(|(_, key)| key);
+        let targets = targets.filter(|key| !is_arriving(&key.gvr.group_resource())).filter_map(|key| {
+            let (kind, name, label) = (key.gvr.group_resource(), dispatch_canary::NAME, dispatch_canary::LABEL);
+            let namespace = self.facts(Some(key.clone()))?.namespaced.then(|| format!(" in namespace {CANARIES}"));
+            let canary = format!(
+                "for the controller to see it, create one of {kind} named {name}{} with the label {label}: \"true\", \
+                 and let the controller delete it (it only tries)",
+                namespace.unwrap_or_default()
+            );
+            Some(format!("{}; {canary}", unreviewed(&key, true)?))
+        });
         let why: BTreeSet<_> = dependent.into_iter().chain(targets).collect();
         (!why.is_empty()).then(|| Finding::unknown(AGGREGATED_SERVER, why.into_iter().collect::<Vec<_>>().join("; ")))
+    }
+
+    /// Returns the targets' kinds that an aggregated API server may serve, each with the path of its canary.
+    pub(crate) fn canaries(&self) -> BTreeMap<GroupResource, String> {
+        let canaries = self.targets().filter_map(|(_, key)| {
+            let key = key?;
+            let facts = self.kinds.get(&key)?.facts().filter(|facts| facts.is_aggregated != Some(false))?;
+            let namespace = facts.namespaced.then_some(CANARIES);
+            Some((key.gvr.group_resource(), key.gvr.path(namespace, Some(dispatch_canary::NAME))))
+        });
+        canaries.collect()
     }
 
     /// Adds a finding for each kind that is not served as the rule says.

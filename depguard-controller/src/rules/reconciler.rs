@@ -25,6 +25,7 @@ use crate::probe::job::{Job, Jobs, Probe};
 use crate::probe::prober::ProbeHandle;
 use crate::rules::generation_change::GenerationChange;
 use crate::rules::interlocked::InterlockView;
+use crate::rules::named_kinds::NamedKinds;
 use crate::rules::plan::{self, ConfigurationPlan, Plan, PlanInput, RulePlan};
 use crate::rules::status::{RoundOutcomes, RuleStatus, SettledRules};
 use crate::rules::written_rule::WrittenRules;
@@ -35,7 +36,7 @@ use crate::runtime::client_config::Clients;
 use crate::runtime::deference::Deference;
 use crate::runtime::events;
 use crate::runtime::round::{ReconcileContext, in_time};
-use crate::schema::kind_reader::KindCache;
+use crate::schema::kind_reader::{KindCache, Kinds};
 
 /// Executor of rounds. It remembers nothing of what it installed: only failures, and when to try again.
 pub(crate) struct Reconciler {
@@ -107,7 +108,7 @@ impl Reconciler {
         let is_unserved = |rule: &&RulePlan| counts.get(&rule.key).is_some_and(ReferenceCount::lacks_a_kind);
         let unserved = plan.rules.iter().filter(is_unserved).flat_map(|rule| named_kinds::kind_keys(&input, rule));
         let kinds = self.kinds.refresh(&needed, unserved.collect()).await;
-        let jobs = self.jobs(&input, &plan, &outcomes, &origins);
+        let jobs = self.jobs(&input, &plan, &outcomes, &kinds, &origins);
         let (probe_results, outstanding) = self.probe_handle.probe(jobs).await;
         let interlock = self.interlock.as_mut().map(InterlockView::now);
         let found = RoundOutcomes { outcomes, kinds, probe_results, outstanding, counts, interlock };
@@ -148,8 +149,12 @@ impl Reconciler {
         input: &PlanInput<'_>,
         plan: &Plan,
         outcomes: &BTreeMap<ConfigurationKey, Outcome>,
+        kinds: &Kinds,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
     ) -> Jobs {
+        let usable = plan.rules.iter().filter_map(|rule| Some((rule, rule.rule().ok()?)));
+        let canaries = usable.flat_map(|(rule, parsed)| NamedKinds::new(input, kinds, rule, parsed).canaries());
+        let canaries: BTreeMap<_, _> = canaries.collect();
         let mut rules = plan.rules_by_configuration();
         let in_force = |key: &ConfigurationKey| outcomes.get(key).is_some_and(Outcome::is_in_force);
         // Nothing rests on the reviews of rules, so nobody probes these.
@@ -164,6 +169,7 @@ impl Reconciler {
                 rules: rules.remove(key).unwrap_or_default(),
                 // Only deletions have a canary.
                 own_namespace: input.clients.own_namespace.clone().filter(|_| key.side == Side::Targets),
+                canaries: if key.side == Side::Targets { canaries.clone() } else { BTreeMap::new() },
                 instead: self.probe_address.clone(),
                 identity: self.identity.clone(),
             });

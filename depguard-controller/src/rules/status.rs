@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use depguard_core::Rule;
 use depguard_core::api::{Condition, DependencyRuleStatus, Strategy, TargetStatus};
+use depguard_core::model::GroupResource;
 use depguard_core::schema;
 use depguard_kcp::ObjectText;
 use serde_json::{Value, json};
@@ -197,17 +198,22 @@ fn of_rule(
     let named = NamedKinds::new(input, &found.kinds, rule, parsed);
     let exports = resolved_refs::export_problems(input, rule, parsed);
     let missing_exports = exports.iter().filter(|problem| problem.status == "False");
+    let was_in_force = |key: &ConfigurationKey| {
+        was_enforced && found.outstanding.get(key).is_some_and(|not_in_force| !not_in_force.contains(&rule.key))
+    };
+    // As long as no probe has a result, nothing is said anew.
+    let is_arriving = |kind: &GroupResource| {
+        let result = |key| found.probe_results.get(&key).is_some_and(|result| result.arriving.contains(kind));
+        rule.configurations().any(|key| was_in_force(&key) || result(key))
+    };
     let flaws = Flaws {
         unmatchable: named.unmatchable_dependencies(),
         unreviewed: schema::unreviewed(parsed),
         missing_exports: missing_exports.map(|problem| problem.message.clone()).collect(),
         missing: named.missing_kinds(),
-        aggregated: named.aggregated_kinds(),
+        aggregated: named.aggregated_kinds(is_arriving),
     };
     let hindrance = enforced::hindrance(input, rule, parsed, &flaws, &programmed);
-    let was_in_force = |key: &ConfigurationKey| {
-        was_enforced && found.outstanding.get(key).is_some_and(|not_in_force| !not_in_force.contains(&rule.key))
-    };
     let enforced = enforced::enforced(rule, parsed, hindrance.clone(), &found.probe_results, was_in_force);
     let interlocked = found.interlock.as_ref().and_then(|interlock| {
         let own_namespace = input.clients.own_namespace.as_deref();

@@ -317,8 +317,7 @@ impl<P: ApiReader> Shared<P> {
             let answer = self.missing_rights.answer_loaded_rules(gets, &self.rules, &request, &replica).await;
             return Ok(review_rooms::keeping(room, answer));
         }
-        // Only at the path at which an unreachable webhook refuses nothing.
-        if path.route.failure_policy() == FailurePolicy::Ignore && dispatch_canary::is_canary(review) {
+        if dispatch_canary::is_canary(review, path.route.failure_policy()) {
             let causes = Causes::one(Cause::DispatchCanary, "");
             let refusal =
                 response::refusal(review.uid(), Sender::from_review(review), dispatch_canary::MESSAGE, &causes);

@@ -442,4 +442,14 @@ async fn a_dry_run_of_the_canary_is_refused_whatever_the_rules_and_a_real_one_ne
     review["request"]["dryRun"] = json!(true);
     let response = ask(&review).await;
     assert_eq!((refused(&response), causes(&response)), (dispatch_canary::MESSAGE, vec!["DispatchCanary"]));
+    // An operator makes one of another kind, about which only the paths of its rules are asked.
+    let ask = async |review: &Value| {
+        let service = ReviewService::new(unasked(), loaded(&[]), OverridePolicy::default());
+        answer(service, post_bytes("/validate", review.to_string())).await
+    };
+    assert!(allowed(&ask(&review).await), "the ConfigMap is never reviewed there");
+    review["request"]["resource"] = json!({"group": "network.example.com", "version": "v1", "resource": "vpcs"});
+    assert_eq!(refused(&ask(&review).await), dispatch_canary::MESSAGE);
+    review["request"]["dryRun"] = json!(false);
+    assert!(allowed(&ask(&review).await));
 }

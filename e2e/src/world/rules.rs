@@ -3,6 +3,7 @@
 use depguard_controller::manifests;
 use depguard_controller::packs::RulePack;
 use depguard_kcp::{Feature, RegisterKeySecret};
+use depguard_testbed::{Fault, When};
 use serde_json::{Value, json};
 
 use super::provider::{BINDINGS, CRDS, EXPORTS, SCHEMAS, create_binding};
@@ -182,6 +183,15 @@ impl World {
     /// Creates a rule in the workspace of the provider of its dependents.
     pub async fn add_rule(&self, provider: &Provider, rule: &Value) -> Outcome {
         provider.api.post(RULES, rule).await?.ok().map(drop)
+    }
+
+    /// Hides the definition of a kind, as if an aggregated API server served the kind. Only a testbed can.
+    pub fn hide_definition(&self, kind: &Resource) -> Outcome {
+        let cannot = || Stop::Skipped("a real server hides no definition".to_owned());
+        let testbed = self.ring.in_process().ok_or_else(cannot)?;
+        let definition = format!("{CRDS}/{}.{}", kind.plural, kind.group);
+        testbed.faults().inject(Fault::NotFound, When::always().path(&definition));
+        Ok(())
     }
 
     /// Changes a rule by a merge patch.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use depguard_core::probe::dispatch_canary;
 use depguard_e2e::rules::rule;
 use depguard_e2e::{Depguard, Outcome, World, ensure, eventually};
+use serde_json::json;
 use tokio::net::TcpListener;
 
 pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
@@ -22,7 +24,7 @@ pub(crate) async fn while_it_is(world: Arc<World>) -> Outcome {
     world.condition(compute, "machines", "Enforced", "True").await?;
 
     let changed = rule("machines", &cast.vm, &[(&cast.vpc, ".spec.primary.name")]);
-    world.change_rule(compute, "machines", &serde_json::json!({"spec": changed["spec"]})).await?;
+    world.change_rule(compute, "machines", &json!({"spec": changed["spec"]})).await?;
     world.condition(compute, "machines", "Enforced", "True").await?;
 
     depguard.kill_webhook();
@@ -62,4 +64,44 @@ pub(crate) async fn while_nobody_answers(world: Arc<World>) -> Outcome {
     drop(silent);
     depguard.start_webhook().await?;
     world.condition(compute, "machines", "Enforced", "True").await
+}
+
+/// Has the targets served as an aggregated API server would serve them, which asks webhooks.
+pub(crate) async fn once_a_canary_came(world: Arc<World>) -> Outcome {
+    let cast = world.cast().await?;
+    let (compute, vpc) = (&cast.compute, &cast.vpc);
+    world.hide_definition(vpc)?;
+    world.add_rule(compute, &rule("machines", &cast.vm, &[(vpc, ".spec.vpcRef.name")])).await?;
+    let mut depguard = Depguard::prepare(&world).await?;
+    depguard.look_again_after(Duration::from_secs(1));
+    depguard.start_controller().await?;
+    depguard.start_webhook().await?;
+    world.reason(compute, "machines", "Enforced", "AggregatedServer").await?;
+
+    let canary = json!({
+        "apiVersion": vpc.api_version(), "kind": vpc.kind,
+        "metadata": {"name": dispatch_canary::NAME, "labels": {dispatch_canary::LABEL: "true"}},
+    });
+    compute.api.post(&vpc.collection("default"), &canary).await?.ok()?;
+    // The right that docs/status.md names.
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let name = format!("canary-{}", world.id());
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
+        "rules": [{
+            "apiGroups": [vpc.group], "resources": [vpc.plural], "resourceNames": [dispatch_canary::NAME], "verbs": ["delete"],
+        }],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "depguard-system", "name": "depguard-controller"}],
+    });
+    world.own_cluster().post(&format!("{rbac}/roles"), &role).await?.ok()?;
+    world.own_cluster().post(&format!("{rbac}/rolebindings"), &binding).await?.ok()?;
+    world.condition(compute, "machines", "Enforced", "True").await?;
+
+    // The controller only tried to delete it. Without it, nobody knows any more.
+    compute.api.delete(&format!("{}/{}", vpc.collection("default"), dispatch_canary::NAME)).await?.ok()?;
+    world.reason(compute, "machines", "Enforced", "AggregatedServer").await
 }

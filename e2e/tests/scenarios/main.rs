@@ -304,6 +304,9 @@ fn main() {
         Scenario::new("a rule says that it is enforced only while it is", enforced::while_it_is)
             .without_control()
             .on_shards_too(),
+        Scenario::new("a canary shows that an aggregated API server asks the webhook", enforced::once_a_canary_came)
+            .without_control()
+            .on_kubernetes(),
         Scenario::new("a restart says nothing anew while no probe is answered", enforced::while_nobody_answers)
             .without_control(),
         Scenario::new("a rule that ignores failures refuses, and lets go while depguard is away", policy::ignore),

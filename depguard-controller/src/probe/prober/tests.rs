@@ -41,6 +41,7 @@ fn jobs_of_uid(endpoint: &Endpoint, rule: &str, uid: &str) -> Jobs {
         endpoint: endpoint.clone(),
         rules: BTreeMap::from([(key, ExpectedRule { policy: FailurePolicy::Fail, version })]),
         own_namespace: None,
+        canaries: BTreeMap::new(),
         instead: None,
         identity: None,
     });
@@ -191,7 +192,9 @@ async fn what_was_in_force_is_borne_for_a_minute_without_a_result() {
         let (endpoint, rules) = (endpoint.clone(), rules.clone());
         let (side, desired) = (Side::Targets, json!({}));
         let (own_namespace, instead, identity) = (None, None, None);
-        let mut probe = Probe { side, desired, was_found: true, endpoint, rules, own_namespace, instead, identity };
+        let canaries = BTreeMap::new();
+        let mut probe =
+            Probe { side, desired, was_found: true, endpoint, rules, own_namespace, canaries, instead, identity };
         edit(&mut probe);
         Jobs::from([(key.clone(), Arc::new(Job::new(probe)))])
     };
@@ -260,6 +263,7 @@ async fn a_renewed_signature_is_probed_and_what_is_known_stays_known() {
             endpoint: endpoint.clone(),
             rules: rules.clone(),
             own_namespace: None,
+            canaries: BTreeMap::new(),
             instead: None,
             identity: None,
         });

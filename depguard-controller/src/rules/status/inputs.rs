@@ -24,7 +24,8 @@ pub(super) fn inputs(input: &PlanInput<'_>, rule: &RulePlan, found: &RoundOutcom
         let result = found.probe_results.get(&key);
         let problem = result.map(|result| (result.is_outstanding(), result.of_rule(&rule.key, &rule.expected())));
         let steady = result.and_then(|result| result.steady.get(&rule.key));
-        (found.outcomes.get(&key), bears, problem, steady).hash(hash);
+        let arriving = result.map(|result| &result.arriving);
+        (found.outcomes.get(&key), bears, problem, steady, arriving).hash(hash);
         key.hash(hash);
     }
     of_workspaces(input, rule, hash);

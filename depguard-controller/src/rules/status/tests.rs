@@ -66,6 +66,8 @@ struct Setting {
     outstanding: Option<BTreeSet<RuleKey>>,
     /// Count of the references without a target.
     count: Option<ReferenceCount>,
+    /// Kinds whose canaries came to the webhook.
+    arriving: BTreeSet<GroupResource>,
 }
 
 impl Setting {
@@ -90,6 +92,7 @@ impl Setting {
             own_namespace: None,
             outstanding: None,
             count: None,
+            arriving: BTreeSet::new(),
         }
     }
 
@@ -173,7 +176,7 @@ impl Setting {
         let probe_results = probe_results.map(|(key, rules)| {
             let other = self.of_dependents.1.clone().filter(|_| of_dependents(&key));
             let result = other.unwrap_or_else(|| in_force(&rules, self.registers.get(&key.side)));
-            (key, Arc::new(result))
+            (key, Arc::new(ProbeResult { arriving: self.arriving.clone(), ..result }))
         });
         let (mut probe_results, mut outstanding): (ProbeResults, _) = (probe_results.collect(), Outstanding::new());
         if let Some(not_in_force) = &self.outstanding {

@@ -14,12 +14,14 @@ use super::*;
 use crate::interlock::RegisterReadiness;
 use crate::model::reference_count::{ReferenceCount, Uncounted};
 use crate::probe::result::NOT_LOADED;
-use crate::testing::looking;
+use crate::testing::{kind, looking};
 
 type Edit = fn(&mut Setting);
 
 /// Facts that two settings share: they count by their address.
 static OTHER_FACTS: LazyLock<KindState> = LazyLock::new(|| facts("vpcs", |facts| facts.namespaced = false));
+static AGGREGATED_FACTS: LazyLock<KindState> =
+    LazyLock::new(|| facts("vpcs", |facts| facts.is_aggregated = Some(true)));
 static BLIND_FACTS: LazyLock<KindState> = LazyLock::new(|| facts("virtualmachines", |facts| facts.schema = None));
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -36,7 +38,7 @@ fn reject(object: &mut Value, resource: &str) {
 }
 
 /// Changes of all that surrounds a rule.
-const EDITS: [Edit; 46] = [
+const EDITS: [Edit; 48] = [
     |setting| drop(setting.bindings.pop()),
     |setting| drop(setting.bindings.remove(0)),
     |setting| setting.bindings.push(binding("liar", NETWORK)),
@@ -85,6 +87,8 @@ const EDITS: [Edit; 46] = [
     |setting| setting.seen.push(("vpcs", OTHER_FACTS.clone())),
     |setting| setting.seen.push(("virtualmachines", BLIND_FACTS.clone())),
     |setting| setting.seen.push(("virtualmachines", KindState::NotServed)),
+    |setting| setting.seen.push(("vpcs", AGGREGATED_FACTS.clone())),
+    |setting| setting.arriving = [kind("vpcs.network.example.com")].into(),
     |setting| setting.seen.push(("vpcs", KindState::Unknown("500".to_owned()))),
     |setting| setting.outstanding = Some(BTreeSet::new()),
     |setting| setting.outstanding = Some([RuleKey { cluster: Some(cluster("compute")), name: "a".to_owned() }].into()),

@@ -1,7 +1,7 @@
 //! Statuses of rules, by the kinds that the rules name.
 
 use super::*;
-use crate::testing::looking;
+use crate::testing::{kind, looking};
 
 #[test]
 fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
@@ -257,7 +257,9 @@ fn a_kind_that_an_aggregated_server_serves_is_not_known_to_be_protected() {
     let [enforced, interlocked] = said(&[(vpcs, Some(true))], "Deny");
     let why = "vpcs.network.example.com has no CustomResourceDefinition, so an aggregated API server serves it, which asks \
                webhooks only if it is set up to: try `kubectl delete --dry-run=server` of an object to which another one \
-               refers, to which depguard answers if it is asked";
+               refers, to which depguard answers if it is asked; for the controller to see it, create one of \
+               vpcs.network.example.com named depguard-canary in namespace default with the label \
+               dependencies.opendefense.cloud/canary: \"true\", and let the controller delete it (it only tries)";
     assert_eq!(enforced.unwrap(), format!("Unknown AggregatedServer: {why}"));
     assert_eq!(interlocked.unwrap(), format!("Unknown EnforcementUnknown: the rule is not enforced: {why}"));
     let [enforced, _] = said(&[(vpcs, None)], "Ignore");
@@ -284,4 +286,61 @@ fn a_kind_that_an_aggregated_server_serves_is_not_known_to_be_protected() {
     setting.seen =
         vec![(vpcs, facts(vpcs, |facts| facts.is_aggregated = Some(true))), (machines, KindState::NotServed)];
     assert!(setting.condition("Enforced").starts_with("False KindNotFound: "));
+}
+
+#[test]
+fn a_canary_shows_that_deletions_of_an_aggregated_servers_kind_are_reviewed() {
+    let setting = |arriving: &[&str]| {
+        let mut rule =
+            rule("ignored", "a", &[(NETWORK, "vpcs.network.example.com"), (NETWORK, "lans.network.example.com")]);
+        rule["metadata"]["annotations"] = json!({});
+        let mut setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::from_rule(local(rule)) };
+        let aggregated = |resource| (resource, facts(resource, |facts| facts.is_aggregated = Some(true)));
+        setting.seen = vec![aggregated("vpcs"), aggregated("lans")];
+        setting.arriving = arriving.iter().map(|name| kind(name)).collect();
+        setting
+    };
+    let both = ["vpcs.network.example.com", "lans.network.example.com"];
+    for some in [&[][..], &both[..1], &both[1..], &["vms.compute.example.com"]] {
+        let said = setting(some).condition("Enforced");
+        assert!(said.starts_with("Unknown AggregatedServer: "), "{said}");
+        for kind in both {
+            assert_eq!(said.contains(&format!("{kind} has no")), !some.contains(&kind), "{said}");
+        }
+    }
+    let well = setting(&both);
+    assert!(well.condition("Enforced").starts_with("True Enforced: "));
+    // A canary proves nothing of the creations by which dependents refer.
+    let mut looking = setting(&both);
+    looking.rules = looking.rules.into_iter().map(|rule| crate::testing::looking(rule, "Deny")).collect();
+    looking.arriving.insert(kind("virtualmachines.compute.example.com"));
+    assert!(looking.condition("Enforced").starts_with("True Enforced: "));
+    looking.seen.push(("virtualmachines", facts("virtualmachines", |facts| facts.is_aggregated = Some(true))));
+    assert!(looking.condition("Enforced").starts_with("Unknown AggregatedServer: virtualmachines."));
+    // While no probe has a result, only what was said stays.
+    let mut restarted = setting(&both);
+    restarted.outstanding = Some(BTreeSet::new());
+    assert!(restarted.condition("Enforced").starts_with("Unknown "));
+    restarted.rules = well.changed();
+    assert_eq!(restarted.changed(), Vec::<Value>::new());
+}
+
+#[test]
+fn only_targets_of_aggregated_servers_have_canaries_beside_the_config_map() {
+    let paths = |is_aggregated: Option<bool>, namespaced: bool| {
+        let rule = local(rule("ignored", "a", &[(NETWORK, "vpcs.network.example.com")]));
+        let mut setting = Setting { control_plane: ControlPlane::Kubernetes, ..Setting::from_rule(rule) };
+        let of = |facts: &mut KindFacts| (facts.is_aggregated, facts.namespaced) = (is_aggregated, namespaced);
+        setting.seen = vec![("vpcs", facts("vpcs", of)), ("virtualmachines", facts("virtualmachines", of))];
+        setting.in_round(|input, plan, found| {
+            let rule = &plan.rules[0];
+            let named = NamedKinds::new(input, &found.kinds, rule, rule.rule().unwrap());
+            named.canaries().into_iter().map(|(kind, path)| format!("{kind} {path}")).collect::<Vec<_>>()
+        })
+    };
+    let api = "vpcs.network.example.com /apis/network.example.com/v1alpha1";
+    assert_eq!(paths(Some(true), true), [format!("{api}/namespaces/default/vpcs/depguard-canary")]);
+    assert_eq!(paths(Some(true), false), [format!("{api}/vpcs/depguard-canary")]);
+    assert_eq!(paths(None, false), [format!("{api}/vpcs/depguard-canary")], "nobody can tell");
+    assert_eq!(paths(Some(false), true), [""; 0]);
 }

@@ -18,10 +18,13 @@ fn what_is_said_of_an_older_rule_does_not_count() {
     assert!(RuleStatus::from_rule(&rule(1, "True")).enforced);
     assert!(!RuleStatus::from_rule(&rule(2, "True")).enforced);
     assert!(!RuleStatus::from_rule(&rule(1, "False")).enforced);
+    assert!(!RuleStatus::from_rule(&rule(1, "Unknown")).enforced);
     assert!(!RuleStatus::from_rule(&json!({"metadata": {"name": "vm"}})).enforced);
     let now = "2026-01-01T00:05:00Z".parse().unwrap();
     let shown = table(&[RuleStatus::from_rule(&rule(1, "False"))], now).render(&Terminal::captured("").0);
     assert!(shown.ends_with("vm     True       Unknown    Unknown      False (R)   60s\n"), "{shown}");
+    let shown = table(&[RuleStatus::from_rule(&rule(1, "Unknown"))], now).render(&Terminal::captured("").0);
+    assert!(shown.ends_with("vm     True       Unknown    Unknown      Unknown (R)   60s\n"), "{shown}");
     let shown = wide(&[RuleStatus::from_rule(&rule(2, "True")), RuleStatus::from_rule(&json!({}))], now)
         .render(&Terminal::captured("").0);
     assert!(
