@@ -58,7 +58,7 @@ mod target_namespace;
 pub use crate::schema::built_in_fields::built_in_fields;
 pub use crate::schema::kind_facts::{KindFacts, KindState};
 pub use crate::schema::left_out::left_out;
-pub use crate::schema::local_target::{LocalTarget, local_targets};
+pub use crate::schema::local_target::{LocalTarget, left_out_export, local_targets};
 pub use crate::schema::openapi::{ExpectedType, ScalarTypes, Schema, SchemaFit};
 pub use crate::schema::target_namespace::{NamespaceMismatch, NamespaceProblem, namespace};
 

@@ -5,7 +5,7 @@ use depguard_core::api::{ACCEPT_ANNOTATION, PATH_ANNOTATION};
 use depguard_core::applicability::{Acceptance, RuleGrant};
 use depguard_core::model::GroupResource;
 use depguard_core::rule::{Dependent, RuleKey};
-use depguard_core::schema::local_targets;
+use depguard_core::schema::{left_out_export, local_targets};
 use depguard_core::{ExportName, LogicalCluster, Rule, WorkspacePath};
 use depguard_kcp::WorkspaceLookup;
 
@@ -87,10 +87,7 @@ fn left_out_exports(input: &PlanInput<'_>, rule: &RulePlan, parsed: &Rule) -> Ve
     let Some(own) = &rule.key.cluster else { return Vec::new() };
     let note = |field: &str, missing: &str, kind: &GroupResource| {
         let export = input.exports.serving(own, kind)?;
-        Some(format!(
-            "{field} has no {missing}, so it means {kind} of the rule's own workspace only, and not where consumers bind \
-             APIExport {export}, which serves {kind} from there: if you mean that, write it in {field}.{missing}"
-        ))
+        Some(left_out_export(field, missing, kind, export))
     };
     let Dependent { export, gvr, .. } = parsed.dependent();
     let of_dependent = export.is_none().then(|| note("spec.dependent", "apiExportName", &gvr.group_resource()));

@@ -5,7 +5,8 @@
 //! answer that is missing is no reason to refuse: rules are applied before the definitions of their kinds, and a status
 //! says the same later. For the same reason, a kind that is not served is a warning.
 //!
-//! On plain Kubernetes the spec is held against the kinds that it names; in kcp against itself only.
+//! The spec is held against the kinds that it names. In kcp this goes for rules, and for the kinds of the rule's own
+//! workspace, as far as the webhook may read its APIExports and APIResourceSchemas; a lock is held against itself only.
 
 mod findings;
 mod kind_read;
@@ -112,10 +113,7 @@ impl SpecAdmission {
         let state = match Spec::parse(control_plane, subject, &object) {
             Err(decision) => State::Decided(decision),
             Ok(spec) => {
-                let kinds = match control_plane {
-                    ControlPlane::Kubernetes => spec.kinds(),
-                    ControlPlane::Kcp => Vec::new(),
-                };
+                let kinds = spec.kinds(control_plane);
                 State::Reading(Box::new(Reading { spec, kinds }))
             }
         };
@@ -210,9 +208,11 @@ impl Spec {
     }
 
     /// Returns the kinds to read: those that the spec names, each once.
-    fn kinds(&self) -> Vec<KindRead> {
+    fn kinds(&self, control_plane: ControlPlane) -> Vec<KindRead> {
         match self {
             Self::Rule(rule) => rule.kinds(),
+            #[cfg(feature = "locks")]
+            Self::Lock(_) if control_plane == ControlPlane::Kcp => Vec::new(),
             #[cfg(feature = "locks")]
             Self::Lock(lock) => lock::kinds(lock),
             #[cfg(feature = "owners")]

@@ -44,6 +44,15 @@ pub fn local_targets(rule: &Rule) -> Vec<LocalTarget<'_>> {
     targets.collect()
 }
 
+/// Returns the sentence about a kind that a rule takes for one of its own workspace, although an APIExport there serves it.
+/// `field` names the kind, and `missing` is the field in it that would name the export.
+pub fn left_out_export(field: &str, missing: &str, kind: &GroupResource, export: &str) -> String {
+    format!(
+        "{field} has no {missing}, so it means {kind} of the rule's own workspace only, and not where consumers bind \
+         APIExport {export}, which serves {kind} from there: if you mean that, write it in {field}.{missing}"
+    )
+}
+
 /// Returns true if kcp serves the group in each workspace.
 fn is_built_in(group: &Group) -> bool {
     group.is_core() || BUILT_IN.contains(&group.as_str()) || group.as_str().ends_with(OF_KCP)

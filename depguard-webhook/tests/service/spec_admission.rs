@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 use tower::ServiceExt;
 
-use crate::{Script, allowed, answer, at_once, post_bytes, refused, rejected, response, rule, service, unasked};
+use crate::{Script, allowed, answer, at_once, post_bytes, refused, rejected, response, rule, service};
 
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualmachines.compute.example.com";
 
@@ -67,8 +67,8 @@ async fn no_rule_is_refused_because_nobody_answers() {
 }
 
 #[tokio::test]
-async fn in_kcp_nothing_is_read() {
-    let service = service(unasked()).admitting_specs(ControlPlane::Kcp);
+async fn in_kcp_what_may_not_be_read_is_no_reason() {
+    let service = service(at_once(|_| response(403, &json!({})))).admitting_specs(ControlPlane::Kcp);
     let in_workspace =
         |path: &str| written(path).replace(r#""metadata":{"#, r#""metadata":{"annotations":{"kcp.io/cluster":"c1"},"#);
     assert!(allowed(&answer(service.clone(), post_bytes("/rule", in_workspace(".spec.vcp"))).await));

@@ -1,7 +1,7 @@
 //! What can be said about a lock by the kinds that it names.
 
 use super::findings::Findings;
-use super::kind_read::{KindRead, reads, state_of};
+use super::kind_read::{KindRead, read_of, reads};
 use crate::guards::locks::Lock;
 use crate::protocol::unreviewed::Unreviewed;
 use crate::schema::KindState;
@@ -16,7 +16,7 @@ pub(super) fn findings(lock: &Lock, kinds: &[KindRead]) -> Findings {
     for (index, target) in lock.targets().iter().enumerate() {
         let (kind, field) = (&target.kind, format!("spec.targets[{index}]"));
         let unreviewed = Unreviewed::from_kind(kind).map(|why| format!("{kind} can't be locked: they {why}"));
-        let error = match state_of(kinds, kind, None) {
+        let error = match read_of(kinds, kind, None).and_then(KindRead::state) {
             _ if unreviewed.is_some() => unreviewed,
             Some(KindState::Facts(facts)) => target.wrong_scope(lock.kind(), facts.namespaced),
             Some(KindState::NotServed | KindState::NotInstalled) => {

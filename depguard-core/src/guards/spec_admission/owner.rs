@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::SpecDecision;
 use super::findings::Findings;
-use super::kind_read::{KindRead, reads, state_of};
+use super::kind_read::{KindRead, read_of, reads};
 use crate::guards::owners::{self, Entry, SpecError};
 use crate::protocol::cause::Cause;
 use crate::schema::{self, KindState, Mismatch};
@@ -28,7 +28,7 @@ pub(super) fn kinds(entries: &[Entry]) -> Vec<KindRead> {
 
 pub(super) fn findings(entries: &[Entry], kinds: &[KindRead]) -> Findings {
     let unserved = entries.iter().enumerate().filter_map(|(index, entry)| {
-        let seen = state_of(kinds, &entry.resource.group_resource(), Some(&entry.resource.version))?;
+        let seen = read_of(kinds, &entry.resource.group_resource(), Some(&entry.resource.version))?.state()?;
         let problem = schema::kind(Some(seen), &entry.resource, None, "").err()?;
         let versions = match (problem.what, seen) {
             (Mismatch::Unknown, _) => return None,

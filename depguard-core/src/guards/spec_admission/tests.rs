@@ -57,6 +57,7 @@ fn decided(
         let queries = admission.queries();
         assert!(!queries.is_empty(), "nothing is asked, and nothing is settled");
         for query in queries {
+            assert_eq!(query.cluster.is_some(), control_plane == ControlPlane::Kcp);
             match served.get(query.path.as_str()) {
                 Some(body) => {
                     let body = body.to_string();
@@ -205,17 +206,81 @@ fn kinds_of_kubernetes_are_read_from_what_is_published() {
     assert_eq!(decision, SpecDecision::Accepted(Vec::new()));
 }
 
+const EXPORTS: &str = "/apis/apis.kcp.io/v1alpha2/apiexports";
+
+/// Returns the APIExport `compute.example.com`, which serves VMs, and its APIResourceSchema.
+fn exported() -> BTreeMap<&'static str, Value> {
+    let mut schema = definition("VM", "vms");
+    let whole = schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take();
+    schema["spec"]["versions"][0]["schema"] = whole;
+    let resource = json!({"group": "example.com", "name": "vms", "schema": "v1.vms.example.com"});
+    let export = json!({"metadata": {"name": "compute.example.com"}, "spec": {"resources": [resource]}});
+    BTreeMap::from([
+        (EXPORTS, json!({"items": [{"metadata": {"name": "other.example.com"}}, export]})),
+        ("/apis/apis.kcp.io/v1alpha1/apiresourceschemas/v1.vms.example.com", schema),
+    ])
+}
+
+fn exporting(edit: Edit) -> String {
+    let mut rule = rule();
+    rule["spec"]["dependent"]["apiExportName"] = json!("compute.example.com");
+    rule["spec"]["dependencies"][0]["apiExportRef"] = json!({"path": "root:network", "name": "network.example.com"});
+    edit(&mut rule);
+    review("CREATE", &rule, None)
+}
+
 #[test]
-fn in_kcp_a_rule_is_held_against_itself() {
-    let decide = |rule: &Value| decided(ControlPlane::Kcp, &review("CREATE", rule, None), &BTreeMap::new(), 404);
-    let mut given = rule();
-    assert_eq!(decide(&given), (SpecDecision::Accepted(Vec::new()), Vec::new()));
-    given["spec"]["dependent"]["apiExportName"] = json!("compute.example.com");
-    assert!(decide(&given).0.warnings()[0].contains("has no apiExportRef"), "{:?}", decide(&given));
-    given["spec"]["dependencies"][0]["fieldRef"]["path"] = json!("$.spec.vpc");
-    assert!(!decide(&given).0.allowed());
-    given["metadata"].as_object_mut().unwrap().remove("annotations");
-    assert_eq!(decide(&given).0, SpecDecision::NotReviewed);
+fn in_kcp_a_rule_is_held_against_the_schema_of_its_own_export() {
+    let decide = |edit: Edit| decided(ControlPlane::Kcp, &exporting(edit), &exported(), 404);
+    let (right, read) = decide(|_| {});
+    // The targets are another provider's.
+    assert_eq!((right, read.len()), (SpecDecision::Accepted(Vec::new()), 2));
+    let (wrong, _) = decide(|rule| rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vcp"));
+    assert!(wrong.message().unwrap().contains("`.spec` has no field `vcp`: it has `"), "{wrong:?}");
+    let (wrong, _) = decide(|rule| rule["spec"]["dependent"]["kind"] = json!("Vm"));
+    assert!(wrong.message().unwrap().contains("is VM"), "{wrong:?}");
+    for (edit, said) in [
+        (
+            (|rule| rule["spec"]["dependent"]["apiExportName"] = json!("comput.example.com")) as Edit,
+            "no APIExport comput.example.com of this workspace serves vms.example.com",
+        ),
+        (|rule| rule["spec"]["dependent"]["resource"] = json!("vmes"), "serves vmes.example.com"),
+        (|rule| rule["spec"]["dependent"]["version"] = json!("v2"), "is not served in version v2, but in v1"),
+        (
+            |rule| drop(rule["spec"]["dependent"].as_object_mut().unwrap().remove("apiExportName")),
+            "spec.dependent has no apiExportName, so it means vms.example.com of the rule's own workspace only",
+        ),
+        (
+            |rule| {
+                rule["spec"]["dependencies"][0]["resource"] = json!("vms");
+                drop(rule["spec"]["dependencies"][0].as_object_mut().unwrap().remove("apiExportRef"));
+            },
+            "spec.dependencies[0] has no apiExportRef, so the rule protects vms.example.com in its own workspace only",
+        ),
+    ] {
+        let (decision, _) = decide(edit);
+        assert!(decision.allowed() && decision.warnings().len() == 1, "{decision:?}");
+        assert!(decision.warnings()[0].contains(said), "{decision:?}");
+    }
+}
+
+#[test]
+fn in_kcp_what_the_webhook_may_not_read_is_no_reason() {
+    let decide = |review: &str| decided(ControlPlane::Kcp, review, &BTreeMap::new(), 403).0;
+    let wrong = exporting(|rule| rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vcp"));
+    assert_eq!(decide(&wrong), SpecDecision::Accepted(Vec::new()));
+    let unusable = exporting(|rule| rule["spec"]["dependencies"][0]["fieldRef"]["path"] = json!("$.spec.vpc"));
+    assert!(!decide(&unusable).allowed());
+    let local = exporting(|rule| drop(rule["spec"]["dependencies"][0].as_object_mut().unwrap().remove("apiExportRef")));
+    assert!(decide(&local).warnings()[0].contains("has no apiExportRef"), "{:?}", decide(&local));
+    let of_nowhere = exporting(|rule| drop(rule["metadata"].as_object_mut().unwrap().remove("annotations")));
+    assert_eq!(decide(&of_nowhere), SpecDecision::NotReviewed);
+    // Kinds of the workspace itself are read where an API server serves them.
+    let mut own = rule();
+    own["spec"]["dependencies"][0]["fieldRef"]["path"] = json!(".spec.vcp");
+    let (decision, read) = decided(ControlPlane::Kcp, &review("CREATE", &own, None), &served(), 403);
+    assert!(decision.message().unwrap().contains("`.spec` has no field `vcp`"), "{decision:?}");
+    assert_eq!(read, [EXPORTS, EXPORTS, VMS, VPCS]);
 }
 
 /// Whoever writes a rule with many kinds has no more read than these.
