@@ -419,6 +419,16 @@ async fn in_kcp_the_exports_of_the_workspace_and_of_the_targets_are_asked() {
     assert!(bed.codes(&["-f", &rules, "--live"]).await.contains(&"DG114 spec.dependent.resource".to_owned()));
     let (_, out, _) = bed.lint(&["-f", &rules, "--live"]).await;
     assert!(out.contains("APIExport none.example.com not found in this workspace: create it"), "{out}");
+    // No aggregated API server is there, although kcp's own kinds have no definition either.
+    let mut own = self::rule("own", ".spec.vpcRef.name");
+    let target = &mut own["spec"]["dependencies"][0];
+    (target["group"], target["version"], target["resource"]) =
+        (json!("apis.kcp.io"), json!("v1alpha2"), json!("apibindings"));
+    let codes = bed.codes(&["-f", &bed.file("rules.yaml", &[own]), "--live"]).await;
+    assert!(
+        codes.iter().all(|code| !code.contains("dependencies[0].resource") && !code.starts_with("DG118")),
+        "{codes:?}"
+    );
     testbed.stop().await;
 }
 
