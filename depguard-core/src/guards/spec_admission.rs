@@ -53,7 +53,7 @@ pub struct SpecAdmission {
 #[derive(Debug)]
 enum State {
     Decided(SpecDecision),
-    Reading(Box<Reading>),
+    Reading(Reading),
 }
 
 /// Spec whose kinds are read.
@@ -76,9 +76,9 @@ enum Subject {
 /// Spec that can be read.
 #[derive(Debug)]
 enum Spec {
-    Rule(WrittenRule),
+    Rule(Box<WrittenRule>),
     #[cfg(feature = "locks")]
-    Lock(Lock),
+    Lock(Box<Lock>, ControlPlane),
     #[cfg(feature = "owners")]
     Owner(Vec<owners::Entry>),
 }
@@ -113,8 +113,8 @@ impl SpecAdmission {
         let state = match Spec::parse(control_plane, subject, &object) {
             Err(decision) => State::Decided(decision),
             Ok(spec) => {
-                let kinds = spec.kinds(control_plane);
-                State::Reading(Box::new(Reading { spec, kinds }))
+                let kinds = spec.kinds();
+                State::Reading(Reading { spec, kinds })
             }
         };
         Self { state, replaces }
@@ -196,11 +196,12 @@ impl Spec {
     /// Reads the spec of an object; the error is the decision on one that can't be read.
     fn parse(control_plane: ControlPlane, subject: Subject, object: &Value) -> Result<Self, SpecDecision> {
         match subject {
-            Subject::Rule => WrittenRule::parse(control_plane, object).map(Self::Rule),
+            Subject::Rule => WrittenRule::parse(control_plane, object).map(|rule| Self::Rule(Box::new(rule))),
             // The review of locks themselves refuses one that can't be used.
             #[cfg(feature = "locks")]
             Subject::Lock(kind) => {
-                Lock::parse(kind, object).map(Self::Lock).map_err(|_| SpecDecision::Accepted(Vec::new()))
+                let lock = Lock::parse(kind, object).map_err(|_| SpecDecision::Accepted(Vec::new()))?;
+                Ok(Self::Lock(Box::new(lock), control_plane))
             }
             #[cfg(feature = "owners")]
             Subject::Owner => owner::parse(object).map(Self::Owner),
@@ -208,13 +209,11 @@ impl Spec {
     }
 
     /// Returns the kinds to read: those that the spec names, each once.
-    fn kinds(&self, control_plane: ControlPlane) -> Vec<KindRead> {
+    fn kinds(&self) -> Vec<KindRead> {
         match self {
             Self::Rule(rule) => rule.kinds(),
             #[cfg(feature = "locks")]
-            Self::Lock(_) if control_plane == ControlPlane::Kcp => Vec::new(),
-            #[cfg(feature = "locks")]
-            Self::Lock(lock) => lock::kinds(lock),
+            Self::Lock(lock, control_plane) => lock::kinds(lock, *control_plane),
             #[cfg(feature = "owners")]
             Self::Owner(entries) => owner::kinds(entries),
         }
@@ -224,7 +223,7 @@ impl Spec {
         match self {
             Self::Rule(rule) => rule.findings(kinds),
             #[cfg(feature = "locks")]
-            Self::Lock(lock) => lock::findings(lock, kinds),
+            Self::Lock(lock, _) => lock::findings(lock, kinds),
             #[cfg(feature = "owners")]
             Self::Owner(entries) => owner::findings(entries, kinds),
         }
@@ -235,7 +234,7 @@ impl Spec {
         match self {
             Self::Rule(_) => Cause::RuleInvalid,
             #[cfg(feature = "locks")]
-            Self::Lock(_) => Cause::LockInvalid,
+            Self::Lock(..) => Cause::LockInvalid,
             #[cfg(feature = "owners")]
             Self::Owner(_) => Cause::OwnerInvalid,
         }

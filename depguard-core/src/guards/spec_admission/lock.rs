@@ -3,12 +3,16 @@
 use super::findings::Findings;
 use super::kind_read::{KindRead, read_of, reads};
 use crate::guards::locks::Lock;
+use crate::model::control_plane::ControlPlane;
 use crate::protocol::unreviewed::Unreviewed;
 use crate::schema::KindState;
 
-/// Returns the kinds to read. A lock is about its kinds in all versions.
-pub(super) fn kinds(lock: &Lock) -> Vec<KindRead> {
-    reads(lock.targets().iter().map(|target| (target.kind.clone(), None)))
+/// Returns the kinds to read: in kcp none. A lock is about its kinds in all versions.
+pub(super) fn kinds(lock: &Lock, control_plane: ControlPlane) -> Vec<KindRead> {
+    match control_plane {
+        ControlPlane::Kubernetes => reads(lock.targets().iter().map(|target| (target.kind.clone(), None))),
+        ControlPlane::Kcp => Vec::new(),
+    }
 }
 
 pub(super) fn findings(lock: &Lock, kinds: &[KindRead]) -> Findings {
