@@ -21,6 +21,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("depguard-core/src/model/names.rs", "the same"),
     ("depguard-core/src/model/api.rs", "schemas: what an API server says of a rule that it does not store"),
     ("depguard-core/src/model/schema.rs", "the same"),
+    ("depguard-core/src/model/api/scalar.rs", "what is wrong with a rule follows `rule … can't be evaluated`"),
     ("depguard-core/src/schema", "what the status of a rule says, and `lint`"),
     ("depguard-core/src/guards/locks/wire.rs", "the same, of a lock"),
     ("depguard-core/src/model/field_path.rs", "the same"),
