@@ -407,7 +407,8 @@ pub struct When {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_in: Option<Vec<Scalar>>,
     /// Conditions that must hold as well.
-    #[cfg_attr(feature = "schemars", schemars(length(max = 4)))]
+    // In a list within a list, an API server finds the checks too expensive.
+    #[cfg_attr(feature = "schemars", schemars(length(max = 4), transform = schema::without_cel_rules))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub and: Vec<FieldCondition>,
 }

@@ -32,7 +32,7 @@ const RIGHT: &[(&str, Edit)] = &[
     }),
     ("strings, booleans and integers that do not count", |r| {
         r["spec"]["dependencies"][0]["when"] = json!({"path": ".spec.state", "notIn": ["Paused", true, 7],
-            "and": [{"path": ".spec.networks[*].up", "in": [true]}]});
+            "and": [{"path": ".spec.up", "in": [true, 1, "on"]}]});
         r["spec"]["dependencies"][0]["optional"] = json!(true);
     }),
     ("a fixed namespace", |r| field_ref(r)["namespace"] = json!("shared-1")),
