@@ -126,10 +126,13 @@ impl<'d> Definitions<'d> {
 /// with nearly the same name. Another group is not installed, so that no object is of its kinds.
 fn is_misnamed(end: &Value, kinds: &Kinds) -> bool {
     let Some(gvr) = kind_of(end) else { return true };
-    let is_served = || kinds.iter().any(|known| known.gvr == gvr);
-    let is_near = |group: &Group| differs_little(group.as_str(), gvr.group.as_str());
-    let is_installed = || kinds.unread().next().is_some() || kinds.iter().any(|known| is_near(&known.gvr.group));
-    !is_served() && is_installed()
+    !kinds.iter().any(|known| known.gvr == gvr) && may_be_installed(&gvr.group, kinds)
+}
+
+/// Returns true if an API server serves kinds of a group, or of one with nearly the same name, or if nobody knows.
+pub(crate) fn may_be_installed(group: &Group, kinds: &Kinds) -> bool {
+    let is_near = |known: &Group| differs_little(known.as_str(), group.as_str());
+    kinds.unread().next().is_some() || kinds.iter().any(|known| is_near(&known.gvr.group))
 }
 
 fn is_near(known: &GroupResource, written: &GroupResource) -> bool {

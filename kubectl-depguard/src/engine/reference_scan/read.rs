@@ -12,6 +12,7 @@ use super::plan::{Plan, plans};
 use super::resolve::PendingReference;
 use super::{AppliedEdge, Follow, MAX_OBJECTS, MAX_REFERENCES, Object, Scan, Scope};
 use crate::cluster::kinds::KindInfo;
+use crate::cluster::rule_flaws::may_be_installed;
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
 use crate::io::exit::Failure;
@@ -113,8 +114,12 @@ impl ScanReader<'_> {
     /// Lists a kind in one namespace or in all. If the list of all fails, the fallback namespace is listed instead.
     async fn read_kind(&mut self, plan: &Plan, namespace: Option<&Namespace>, refers: bool) -> Result<(), Failure> {
         let Some(unread) = self.list(plan, namespace, refers).await? else { return Ok(()) };
-        // A kind that is not served has no objects.
-        if !plan.is_known && !plan.is_target && unread.is_not_served() {
+        // A kind that is not served has no objects. A target may be misspelt, but not where its group is not installed; if
+        // a reference means such a target, nobody knows what it means.
+        if !plan.is_known
+            && unread.is_not_served()
+            && (!plan.is_target || refers && !may_be_installed(&plan.kind.gvr.group, self.source.kinds().await?))
+        {
             self.see_dependents(plan, None);
             return Ok(());
         }

@@ -2,9 +2,9 @@
 
 use depguard_testbed::When;
 use kubectl_depguard::ExitStatus;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::references::scene::Scene;
+use crate::references::scene::{RULES, Scene, post};
 
 #[tokio::test]
 async fn references_are_followed_in_kubernetes() {
@@ -50,6 +50,64 @@ VPC/red/a
     let none = scene.run(&["dangling", "-A"]).await;
     assert_eq!((none.status, none.out.as_str()), (ExitStatus::Well, ""), "{}", none.err);
     assert_eq!(scene.lists("compute.example.com", "virtualmachines") - listed, 1, "each kind is listed once");
+}
+
+#[tokio::test]
+async fn kinds_that_are_not_installed_leave_nothing_unknown_until_something_refers_to_one() {
+    let scene = Scene::kubernetes().await;
+    scene.vpc("red", "a").await;
+    scene.vm("red", "m1", &["a"]).await;
+    // Tapes are dependents and targets, as kinds of many packs are.
+    let rule = |name: &str, group: &str, field: &str| {
+        json!({
+            "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule", "metadata": {"name": name},
+            "spec": {
+                "dependent": {"group": group, "version": "v1", "kind": "Tape", "resource": "tapes"},
+                "dependencies": [{"group": group, "version": "v1", "resource": "tapes", "fieldRef": {"path": field}}],
+            },
+        })
+    };
+    let commands =
+        [&["dangling", "-A"][..], &["unused", "-A"], &["order", "-n", "red"], &["why", "vpc/a", "-n", "red"]];
+    let statuses = async || {
+        let mut statuses = Vec::new();
+        for command in commands {
+            statuses.push(scene.run(command).await.status);
+        }
+        statuses
+    };
+    let before = statuses().await;
+    assert!(!before.contains(&ExitStatus::Failure), "{before:?}");
+    post(scene.objects(), RULES, &rule("tapes", "backup.example.org", ".spec.previous")).await;
+    assert_eq!(statuses().await, before);
+
+    // A machine that refers to a tape: nobody knows if there is another word for tapes.
+    let mut machines = rule("machines-of-tapes", "backup.example.org", ".spec.networks[*].vpc");
+    machines["spec"]["dependent"] = json!({"group": "compute.example.com", "version": "v1", "kind": "VirtualMachine", "resource": "virtualmachines"});
+    post(scene.objects(), RULES, &machines).await;
+    let told = scene.run(&["dangling", "-A"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    assert!(told.err.contains("tapes.backup.example.org (not served here)"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_group_that_is_nearly_served_is_misspelt_and_not_missing() {
+    let scene = Scene::kubernetes().await;
+    scene.vpc("red", "a").await;
+    let rule = json!({
+        "apiVersion": "dependencies.opendefense.cloud/v1alpha1", "kind": "DependencyRule", "metadata": {"name": "peers"},
+        "spec": {
+            "dependent": {"group": "network.exmaple.com", "version": "v1", "kind": "VPC", "resource": "vpcs"},
+            "dependencies": [
+                {"group": "network.exmaple.com", "version": "v1", "resource": "vpcs", "fieldRef": {"path": ".spec.peer"}},
+            ],
+        },
+    });
+    assert_ne!(scene.run(&["unused", "-A"]).await.status, ExitStatus::Failure);
+    post(scene.objects(), RULES, &rule).await;
+    let told = scene.run(&["unused", "-A"]).await;
+    assert_eq!(told.status, ExitStatus::Failure, "{told:?}");
+    assert!(told.err.contains("vpcs.network.exmaple.com"), "{told:?}");
 }
 
 #[tokio::test]
