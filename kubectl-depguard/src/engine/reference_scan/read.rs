@@ -113,13 +113,15 @@ impl ScanReader<'_> {
 
     /// Lists a kind in one namespace or in all. If the list of all fails, the fallback namespace is listed instead.
     async fn read_kind(&mut self, plan: &Plan, namespace: Option<&Namespace>, refers: bool) -> Result<(), Failure> {
+        // What is not installed has no objects, and not everybody may ask for them. If a reference means a target of this
+        // kind, nobody knows what it means.
+        if refers && !plan.is_known && !may_be_installed(&plan.kind.gvr.group, self.source.kinds().await?) {
+            self.see_dependents(plan, None);
+            return Ok(());
+        }
         let Some(unread) = self.list(plan, namespace, refers).await? else { return Ok(()) };
-        // A kind that is not served has no objects. A target may be misspelt, but not where its group is not installed; if
-        // a reference means such a target, nobody knows what it means.
-        if !plan.is_known
-            && unread.is_not_served()
-            && (!plan.is_target || refers && !may_be_installed(&plan.kind.gvr.group, self.source.kinds().await?))
-        {
+        // Nor has a kind that is not served. A target may be misspelt.
+        if !plan.is_known && !plan.is_target && unread.is_not_served() {
             self.see_dependents(plan, None);
             return Ok(());
         }

@@ -80,6 +80,10 @@ async fn kinds_that_are_not_installed_leave_nothing_unknown_until_something_refe
     assert!(!before.contains(&ExitStatus::Failure), "{before:?}");
     post(scene.objects(), RULES, &rule("tapes", "backup.example.org", ".spec.previous")).await;
     assert_eq!(statuses().await, before);
+    // An API server refuses whoever has no right to tapes before it looks for them.
+    scene.forbid("backup.example.org");
+    assert_eq!(statuses().await, before);
+    scene.clear_faults();
 
     // A machine that refers to a tape: nobody knows if there is another word for tapes.
     let mut machines = rule("machines-of-tapes", "backup.example.org", ".spec.networks[*].vpc");
