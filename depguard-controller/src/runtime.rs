@@ -6,5 +6,6 @@ pub(crate) mod deference;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod metrics;
+pub(crate) mod own_writes;
 pub(crate) mod round;
 pub(crate) mod start_error;

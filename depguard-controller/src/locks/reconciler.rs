@@ -27,6 +27,7 @@ use crate::model::webhook_configuration::{self, Step};
 use crate::runtime::apply::{self, endpoint, own_endpoint};
 use crate::runtime::client_config::Clients;
 use crate::runtime::deference::Deference;
+use crate::runtime::own_writes::OwnWrites;
 use crate::runtime::round::{ReconcileContext, in_time};
 
 /// Executor of rounds.
@@ -44,6 +45,7 @@ pub(super) struct Memory {
     namespace_retention: NamespaceRetention,
     /// Configurations that are left to a newer version of depguard.
     deference: Deference<(&'static str, InstallPlace)>,
+    own_writes: OwnWrites<(&'static str, InstallPlace)>,
     /// depguard's own workspace, in kcp.
     own: Option<LogicalCluster>,
 }
@@ -67,6 +69,7 @@ impl Memory {
             keeping,
             namespace_retention: NamespaceRetention::default(),
             deference,
+            own_writes: OwnWrites::new(),
             own: None,
         }
     }
@@ -184,6 +187,7 @@ impl LockRounds {
         let access = Access::read(self.context.control_plane, self.context.export_name.as_str(), state, rules);
         let there = snapshot::configurations(&[state, rules], LOCKS_CONFIGURATION);
         let places: BTreeSet<InstallPlace> = plan.places.keys().chain(there.keys()).cloned().collect();
+        self.memory.own_writes.keep(|(name, place)| *name != LOCKS_CONFIGURATION || places.contains(place));
         for place in places {
             let known = there.get(&place);
             let guarded = plan.places.get(&place);
@@ -228,12 +232,17 @@ impl LockRounds {
     ) -> Outcome {
         let key = (name, place.clone());
         let overruled = self.memory.deference.is_over(&key, Instant::now());
-        let is_done = known.is_some() && webhook_configuration::step(known, desired) == Step::Nothing;
+        // A lock is in force only by what is installed, and not by what was before the last own write.
+        let is_shown = self.memory.own_writes.are_seen(&key, known);
+        let is_done = is_shown && known.is_some() && webhook_configuration::step(known, desired) == Step::Nothing;
         let done = match endpoint {
             Ok(_) if is_done => apply::ApplyResult::from_outcome(Outcome::Installed),
             Ok(endpoint) => apply::install(&endpoint, name, desired, overruled).await,
             Err(why) => apply::ApplyResult::from_outcome(Outcome::Failed(why)),
         };
+        if !is_done {
+            self.memory.own_writes.note(key.clone(), desired, &done.outcome);
+        }
         self.memory.deference.note(key, &done.outcome, Instant::now());
         self.context.metrics.installed(&done.outcome, desired.is_some(), done.changed);
         let place = place.as_ref().map_or("the cluster", LogicalCluster::as_str);

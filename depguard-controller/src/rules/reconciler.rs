@@ -35,6 +35,7 @@ use crate::runtime::backoff::Retries;
 use crate::runtime::client_config::Clients;
 use crate::runtime::deference::Deference;
 use crate::runtime::events;
+use crate::runtime::own_writes::OwnWrites;
 use crate::runtime::round::{ReconcileContext, in_time};
 use crate::schema::kind_reader::{KindCache, Kinds};
 
@@ -72,6 +73,7 @@ pub(crate) struct Failures {
     outcomes: HashMap<ConfigurationKey, Outcome>,
     /// Configurations that are left to a newer version.
     deference: Deference<ConfigurationKey>,
+    own_writes: OwnWrites<ConfigurationKey>,
     statuses: Retries<RuleKey>,
 }
 
@@ -207,7 +209,11 @@ impl Reconciler {
                 ConfigurationPlan::PathUnknown => {
                     Outcome::Pending("the APIBinding there does not show the workspace's path yet".to_owned())
                 }
-                ConfigurationPlan::Do { step: Step::Nothing, .. } => Outcome::Installed,
+                ConfigurationPlan::Do { step: Step::Nothing, .. }
+                    if self.failures.own_writes.are_seen(key, existing) =>
+                {
+                    Outcome::Installed
+                }
                 ConfigurationPlan::Do { step: Step::LeaveForeign, .. } => Outcome::Foreign,
                 ConfigurationPlan::Do { step: Step::Defer { in_force }, .. }
                     if !self.failures.deference.is_over(key, now) =>
@@ -236,12 +242,13 @@ impl Reconciler {
                 Ok(endpoint) => install(&endpoint, key.side.configuration(), desired.as_ref(), overruled).await,
                 Err(why) => ApplyResult::from_outcome(Outcome::Failed(why)),
             };
-            (key, attempt_hash, desired.is_some(), done)
+            (key, attempt_hash, desired, done)
         });
         let mut jobs = in_time(jobs);
-        while let Some((key, attempt_hash, is_desired, ApplyResult { outcome, changed })) = jobs.next().await {
-            log(&key, is_desired, changed, &outcome);
-            self.context.metrics.installed(&outcome, is_desired, changed);
+        while let Some((key, attempt_hash, desired, ApplyResult { outcome, changed })) = jobs.next().await {
+            log(&key, desired.is_some(), changed, &outcome);
+            self.context.metrics.installed(&outcome, desired.is_some(), changed);
+            self.failures.own_writes.note(key.clone(), desired.as_ref(), &outcome);
             self.failures.tried(&key, attempt_hash, &outcome);
             outcomes.insert(key, outcome);
         }
@@ -340,6 +347,7 @@ impl Failures {
             installs: Retries::new(),
             outcomes: HashMap::new(),
             deference: Deference::new(deference),
+            own_writes: OwnWrites::new(),
             statuses: Retries::new(),
         }
     }
@@ -368,6 +376,7 @@ impl Failures {
         self.installs.keep(&is_needed);
         self.outcomes.retain(|key, _| is_needed(key));
         self.deference.keep(&is_needed);
+        self.own_writes.keep(&is_needed);
     }
 }
 

@@ -169,6 +169,25 @@ async fn what_is_reviewed_comes_with_the_first_lock_narrows_and_goes_with_the_la
 }
 
 #[tokio::test]
+async fn a_lock_is_in_force_by_what_is_installed_though_the_watch_shows_what_was() {
+    let bed = Bed::kubernetes().await;
+    bed.define_locks().await;
+    let controller = Controller::start(bed.config_of_locks().await).await.unwrap();
+    let maps = "UPDATE,DELETE configmaps";
+    bed.lock("", "first", &config_map("a")).await;
+    bed.until_lock("", "first", "Programmed", "True Programmed").await;
+    bed.until_reviewed("", "depguard-locks", &[maps]).await;
+    // From now on, the controller goes on seeing this configuration.
+    bed.testbed.faults().inject(Fault::WatchSilent, When::always().path("/validatingwebhookconfigurations"));
+    bed.unlock("", "first").await;
+    bed.until_reviewed("", "depguard-locks", &[]).await;
+    bed.lock("", "second", &config_map("a")).await;
+    bed.until_lock("", "second", "Programmed", "True Programmed").await;
+    assert_eq!(bed.reviewed("", "depguard-locks").await, [maps]);
+    controller.stop().await;
+}
+
+#[tokio::test]
 async fn a_lock_that_was_made_unseen_is_noted_before_it_is_said_to_be_in_force() {
     let bed = Bed::kubernetes().await;
     bed.define_locks().await;

@@ -38,6 +38,25 @@ async fn a_rule_is_installed_in_its_targets_workspace_and_says_so() {
 }
 
 #[tokio::test]
+async fn a_rule_is_installed_though_the_watch_shows_the_configuration_that_was_removed() {
+    let bed = Bed::kcp_bound().await;
+    let controller = bed.controller().await;
+    bed.rule("vm", &["vpcs"]).await;
+    bed.until_installed(NETWORK, &["vpcs"]).await;
+    bed.until_condition(COMPUTE, "vm", "Programmed", "True Programmed").await;
+    bed.testbed.faults().inject(Fault::WatchSilent, When::always().path("/validatingwebhookconfigurations"));
+    bed.delete_rule(COMPUTE, "vm").await;
+    until("the configuration is gone", async || {
+        bed.configuration(NETWORK).await.map_or(Ok(()), |_| Err("there".into()))
+    })
+    .await;
+    bed.rule("again", &["vpcs"]).await;
+    bed.until_condition(COMPUTE, "again", "Programmed", "True Programmed").await;
+    assert_eq!(bed.installed(NETWORK).await, ["vpcs"]);
+    controller.stop().await;
+}
+
+#[tokio::test]
 async fn a_rule_removed_while_the_controller_is_down_leaves_nothing_behind() {
     let bed = Bed::kcp_bound().await;
     bed.rule("vm", &["vpcs", "lans"]).await;
