@@ -35,7 +35,7 @@ pub struct RulePack {
     rules: Vec<PackRule>,
     /// Fields that name objects, and that no rule of the pack follows.
     pub left_out: Vec<LeftOut>,
-    /// What other parts of the file name by YAML's aliases.
+    /// Kinds and conditions that other parts of the file name by YAML's aliases.
     #[serde(rename = "common")]
     _common: IgnoredAny,
 }

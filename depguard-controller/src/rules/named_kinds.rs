@@ -88,6 +88,7 @@ impl<'a> NamedKinds<'a> {
         let dependent = dependent.and_then(|key| unreviewed(&key, false));
         let targets = self.targets().filter_map(|(_, key)| key);
         let targets = targets.filter(|key| !is_arriving(&key.gvr.group_resource())).filter_map(|key| {
+            let why = unreviewed(&key, true)?;
             let (kind, name, label) = (key.gvr.group_resource(), dispatch_canary::NAME, dispatch_canary::LABEL);
             let namespace = self.facts(Some(key.clone()))?.namespaced.then(|| format!(" in namespace {CANARIES}"));
             let canary = format!(
@@ -95,7 +96,7 @@ impl<'a> NamedKinds<'a> {
                  and let the controller delete it (it only tries)",
                 namespace.unwrap_or_default()
             );
-            Some(format!("{}; {canary}", unreviewed(&key, true)?))
+            Some(format!("{why}; {canary}"))
         });
         let why: BTreeSet<_> = dependent.into_iter().chain(targets).collect();
         (!why.is_empty()).then(|| Finding::unknown(AGGREGATED_SERVER, why.into_iter().collect::<Vec<_>>().join("; ")))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use depguard_core::interlock::Buckets;
 use depguard_core::rule::RuleKey;
-use depguard_core::{LogicalCluster, api};
+use depguard_core::{ControlPlane, LogicalCluster, api};
 use depguard_kcp::{Endpoint, PathKey, PathPeriod, ReadThrough, Snapshot, WorkspaceLookups, bundle_expiry, latest};
 use futures::StreamExt;
 use serde_json::Value;
@@ -154,7 +154,9 @@ impl Reconciler {
         kinds: &Kinds,
         origins: &BTreeMap<LogicalCluster, Arc<str>>,
     ) -> Jobs {
-        let usable = plan.rules.iter().filter_map(|rule| Some((rule, rule.rule().ok()?)));
+        // In kcp no aggregated API server serves a kind that can be looked at.
+        let rules = plan.rules.iter().filter(|_| input.control_plane == ControlPlane::Kubernetes);
+        let usable = rules.filter_map(|rule| Some((rule, rule.rule().ok()?)));
         let canaries = usable.flat_map(|(rule, parsed)| NamedKinds::new(input, kinds, rule, parsed).canaries());
         let canaries: BTreeMap<_, _> = canaries.collect();
         let mut rules = plan.rules_by_configuration();

@@ -35,10 +35,10 @@ macro_rules! texts {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({
-                    "type": "string", "minLength": $min, "maxLength": $max, "pattern": $pattern,
-                    "x-kubernetes-validations": explained($pattern, $message),
-                })
+                let mut schema =
+                    json_schema!({"type": "string", "minLength": $min, "maxLength": $max, "pattern": $pattern});
+                explained($message)(&mut schema);
+                schema
             }
         }
     )*};
@@ -83,10 +83,14 @@ impl JsonSchema for LabelValue {
     }
 }
 
-/// Returns the CEL rule by which an API server says in words what a pattern asks for. It stands beside the pattern, which
-/// tools can check that know no CEL.
-pub(crate) fn explained(pattern: &str, message: &str) -> Value {
-    json!([{"rule": format!(r#"self.matches(r"""{pattern}""")"#), "message": message}])
+/// Returns the step that adds the CEL rule by which an API server says in words what the pattern of a schema asks for. The
+/// rule stands beside the pattern, which tools can check that know no CEL.
+pub(crate) fn explained(message: &'static str) -> impl FnMut(&mut Schema) {
+    move |schema| {
+        let rule =
+            schema.get("pattern").and_then(Value::as_str).map(|pattern| format!(r#"self.matches(r"""{pattern}""")"#));
+        schema.insert("x-kubernetes-validations".to_owned(), json!([{"rule": rule, "message": message}]));
+    }
 }
 
 /// Returns the schema of a list of objects with whatever fields.

@@ -10,13 +10,6 @@ use {
     schemars::{JsonSchema, Schema, SchemaGenerator},
 };
 
-/// Pattern of a duration.
-#[cfg(feature = "schemars")]
-const TTL: &str = "^([0-9]{1,6}[hms])+$";
-/// Pattern of a resource, or of a subresource behind it.
-#[cfg(feature = "schemars")]
-const RESOURCE: &str = "^[a-z][a-z0-9]*(/[a-z][a-z0-9]*)?$";
-
 /// Returns the schema of a lock's spec, as far as both kinds of locks share it.
 #[cfg(feature = "schemars")]
 pub fn lock_schema(generator: &mut SchemaGenerator) -> Schema {
@@ -44,7 +37,7 @@ struct WireSpec {
     #[schemars(
         length(max = MAX_REASON),
         pattern(r"^\P{Cc}*$"),
-        extend("x-kubernetes-validations" = schema::explained(r"^\P{Cc}*$", "write one line, without control characters")),
+        transform = schema::explained("write one line, without control characters"),
     )]
     reason: Option<String>,
     /// The users who may still act, and change or delete the lock.
@@ -55,8 +48,8 @@ struct WireSpec {
     /// The time for which the lock holds after its creation, in hours, minutes and seconds: `2h`, or `1h30m`.
     #[schemars(
         length(min = 2, max = 32),
-        pattern(TTL),
-        extend("x-kubernetes-validations" = schema::explained(TTL, "write hours, minutes and seconds, such as 2h or 1h30m")),
+        pattern("^([0-9]{1,6}[hms])+$"),
+        transform = schema::explained("write hours, minutes and seconds, such as 2h or 1h30m"),
     )]
     ttl: Option<String>,
     /// Treatment of deletions while the object's namespace or workspace is itself being deleted. Left out: `Release`.
@@ -88,11 +81,10 @@ pub(super) struct WireTarget {
         feature = "schemars",
         schemars(
             length(min = 1, max = 127),
-            pattern(RESOURCE),
-            extend("x-kubernetes-validations" = schema::explained(
-                RESOURCE,
+            pattern("^[a-z][a-z0-9]*(/[a-z][a-z0-9]*)?$"),
+            transform = schema::explained(
                 "write the plural name of a resource in small letters, such as deployments, or deployments/scale",
-            )),
+            ),
         )
     )]
     pub(super) resource: String,

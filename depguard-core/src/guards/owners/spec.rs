@@ -18,9 +18,6 @@ use crate::model::schema;
 const MAX_GROUPS: usize = 256;
 /// Maximum number of names in a group.
 const MAX_NAMES: usize = 1024;
-/// Pattern of a group and a version.
-#[cfg(feature = "schemars")]
-const API_VERSION: &str = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$";
 /// Label whose objects the older tool leaves out if no selector is given.
 const SKIP_ADOPTION: &str = "skipAdoption";
 
@@ -201,11 +198,10 @@ struct ChildResource {
         feature = "schemars",
         schemars(
             length(min = 1, max = 317),
-            pattern(API_VERSION),
-            extend("x-kubernetes-validations" = schema::explained(
-                API_VERSION,
+            pattern(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"),
+            transform = schema::explained(
                 "write the group and the version, such as apps/v1, or the version alone for the core group",
-            )),
+            ),
         )
     )]
     api_version: String,

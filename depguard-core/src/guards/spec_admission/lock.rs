@@ -1,4 +1,4 @@
-//! What can be said about a lock by the kinds that it names.
+//! Findings about a lock, by the kinds that it names.
 
 use super::findings::Findings;
 use super::kind_read::{KindRead, read_of, reads};

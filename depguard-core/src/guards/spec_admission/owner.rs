@@ -1,4 +1,4 @@
-//! Spec of a GlobalOwner, and what can be said about it by the kinds that it names.
+//! Spec of a GlobalOwner, and the findings about it by the kinds that it names.
 
 use serde_json::Value;
 

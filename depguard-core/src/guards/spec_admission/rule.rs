@@ -1,4 +1,4 @@
-//! Spec of a rule, and what can be said about it.
+//! Spec of a rule, and the findings about it.
 
 use serde_json::Value;
 
