@@ -6,7 +6,7 @@ use std::time::Duration;
 use depguard_core::api::CLUSTER_ANNOTATION;
 use depguard_core::locks::Timestamp;
 use depguard_core::{ControlPlane, LogicalCluster};
-use depguard_kcp::{Connection, Endpoint, Features, Snapshot};
+use depguard_kcp::{Connection, Endpoint, Features, ObjectText, Snapshot};
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::locks::export_access::{Access, PlaceAccess};
 use crate::locks::lock_kinds::{Kinds, LACKING};
 use crate::locks::namespace_retention::NamespaceRetention;
-use crate::locks::plan::{Plan, PlanInput, named, plan};
+use crate::locks::plan::{LockSnapshot, Plan, PlanInput, named, plan};
 use crate::locks::status::{self, RoundOutcomes};
 use crate::locks::upkeep::{self, TableUpkeep};
 use crate::locks::webhooks::ReviewedResources;
@@ -85,7 +85,7 @@ impl LockRounds {
             let desired = webhooks::of_compat_locks(&self.features.compat_lock_kinds, &client, own);
             let known = snapshot::configurations(&[state, rules], COMPAT_LOCKS_CONFIGURATION).remove(&None);
             let own = Ok(own_endpoint(&self.context.connection));
-            let outcome = self.install(COMPAT_LOCKS_CONFIGURATION, &None, own, known.as_ref(), Some(&desired)).await;
+            let outcome = self.install(COMPAT_LOCKS_CONFIGURATION, &None, own, known, Some(&desired)).await;
             ended.failed |= outcome != Outcome::Installed;
         }
         if self.features.locks {
@@ -152,7 +152,7 @@ impl LockRounds {
         let endpoint = Ok(own_endpoint(&self.context.connection));
         // In kcp nobody watches depguard's own workspace, so there this configuration is read each time.
         let known = snapshot::configurations(&[state], LOCK_KINDS_CONFIGURATION).remove(&None);
-        let outcome = self.install(LOCK_KINDS_CONFIGURATION, &own, endpoint, known.as_ref(), Some(&desired)).await;
+        let outcome = self.install(LOCK_KINDS_CONFIGURATION, &own, endpoint, known, Some(&desired)).await;
         outcome == Outcome::Installed
     }
 
@@ -189,7 +189,7 @@ impl LockRounds {
         let places: BTreeSet<InstallPlace> = plan.places.keys().chain(there.keys()).cloned().collect();
         self.memory.own_writes.keep(|(name, place)| *name != LOCKS_CONFIGURATION || places.contains(place));
         for place in places {
-            let known = there.get(&place);
+            let known = there.get(&place).copied();
             let guarded = plan.places.get(&place);
             let outcome = match access.to(&self.context.connection, &place) {
                 PlaceAccess::Unbound => {
@@ -227,9 +227,11 @@ impl LockRounds {
         name: &'static str,
         place: &InstallPlace,
         endpoint: Result<Endpoint, String>,
-        known: Option<&Value>,
+        known: Option<&ObjectText>,
         desired: Option<&Value>,
     ) -> Outcome {
+        let known = known.map(ObjectText::read);
+        let known = known.as_ref();
         let key = (name, place.clone());
         let overruled = self.memory.deference.is_over(&key, Instant::now());
         // A lock is in force only by what is installed, and not by what was before the last own write.
@@ -278,34 +280,34 @@ async fn desired(
 
 /// Writes the lock statuses that changed. Returns false if some could not be written.
 async fn report(connection: &Connection, input: &PlanInput<'_>, found: &RoundOutcomes, now: &str) -> bool {
-    let due = input.locks.iter().filter_map(|seen| {
-        let mut object = seen.text.read();
-        let status = status::status(input, seen, &object, found, now);
-        if object.get("status") == Some(&status) {
-            return None;
-        }
-        object.as_object_mut()?.insert("status".to_owned(), status);
-        Some((seen, object))
-    });
-    let jobs = due.map(|(seen, object)| async move {
-        let path = format!("{}/{}/status", seen.key.kind.path(seen.lock.namespace()), seen.lock.name());
-        let written = match endpoint(connection, seen.origin, seen.key.cluster.as_ref()) {
-            Ok(endpoint) => endpoint.put_json(&path, &object).await.map_err(|error| {
-                // The lock changed or went; the reflector will show this.
-                (error.is_conflict() || error.is_not_found(), error.to_string())
-            }),
-            Err(why) => Err((false, why)),
-        };
-        match written {
-            Err((false, why)) => {
-                tracing::warn!(lock = %seen.lock, "could not write the lock's status, trying again: {why}");
-                false
-            }
-            Ok(_) | Err((true, _)) => true,
-        }
-    });
-    let jobs: Vec<_> = jobs.collect();
-    let all = jobs.len();
+    let jobs: Vec<_> = input.locks.iter().map(|seen| report_one(connection, input, seen, found, now)).collect();
     let written: Vec<bool> = in_time(jobs).collect().await;
-    written.len() == all && written.iter().all(|written| *written)
+    written.len() == input.locks.len() && written.iter().all(|written| *written)
+}
+
+/// Reads the lock only once its turn comes: a tree takes much more memory than a text.
+async fn report_one(
+    connection: &Connection,
+    input: &PlanInput<'_>,
+    seen: &LockSnapshot<'_>,
+    found: &RoundOutcomes,
+    now: &str,
+) -> bool {
+    let mut object = seen.text.read();
+    let status = status::status(input, seen, &object, found, now);
+    let Some(fields) = object.as_object_mut().filter(|fields| fields.get("status") != Some(&status)) else {
+        return true;
+    };
+    fields.insert("status".to_owned(), status);
+    let path = format!("{}/{}/status", seen.key.kind.path(seen.lock.namespace()), seen.lock.name());
+    let why = match endpoint(connection, seen.origin, seen.key.cluster.as_ref()) {
+        Ok(endpoint) => match Box::pin(endpoint.put_json(&path, &object)).await {
+            // The lock changed or went; the reflector will show this.
+            Err(error) if !error.is_conflict() && !error.is_not_found() => error.to_string(),
+            Ok(_) | Err(_) => return true,
+        },
+        Err(why) => why,
+    };
+    tracing::warn!(lock = %seen.lock, "could not write the lock's status, trying again: {why}");
+    false
 }

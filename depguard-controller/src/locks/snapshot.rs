@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use depguard_core::locks::{LockKind, LockTable, TABLE_KIND, TABLE_PLURAL};
 use depguard_core::{ControlPlane, LogicalCluster, api};
-use depguard_kcp::{Features, Snapshot, Watched};
-use serde_json::Value;
+use depguard_kcp::{Features, ObjectText, Snapshot, Watched};
 
 use crate::locks::plan::{LockKey, LockSnapshot};
 use crate::model::install_place::InstallPlace;
@@ -72,9 +71,9 @@ pub(super) fn tables(state: &Snapshot) -> Vec<SeenTable<'_>> {
 }
 
 /// Returns the watched configurations of this name, by place.
-pub(super) fn configurations(states: &[&Snapshot], name: &str) -> BTreeMap<InstallPlace, Value> {
+pub(super) fn configurations<'v>(states: &[&'v Snapshot], name: &str) -> BTreeMap<InstallPlace, &'v ObjectText> {
     let all = states.iter().flat_map(|state| state.resources());
     let all = all.filter(|resource| resource.watched.names == Some(name));
     let all = all.flat_map(|resource| &resource.objects);
-    all.map(|((cluster, _), found)| (cluster.clone(), found.text.read())).collect()
+    all.map(|((cluster, _), found)| (cluster.clone(), &*found.text)).collect()
 }

@@ -1,5 +1,6 @@
 //! APIBindings of depguard: the workspaces that have bound it, and the claims that each accepted.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use depguard_core::api::{CLUSTER_ANNOTATION, PATH_ANNOTATION};
@@ -55,9 +56,10 @@ pub(crate) enum Claim {
 
 impl Bindings {
     /// Reads APIBindings. A binding that does not name its logical cluster can't be used and is left out.
-    pub(crate) fn read<'v>(objects: impl IntoIterator<Item = &'v Value>) -> Self {
+    pub(crate) fn read(objects: impl IntoIterator<Item = impl Borrow<Value>>) -> Self {
         let mut bindings = Self::default();
         for object in objects {
+            let object = object.borrow();
             let Some(cluster) = annotation(object, CLUSTER_ANNOTATION) else { continue };
             let Ok(cluster) = LogicalCluster::parse(cluster) else { continue };
             bindings.insert(cluster, Binding::read(object));

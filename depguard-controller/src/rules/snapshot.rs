@@ -68,7 +68,7 @@ pub(crate) fn plan_input<'v>(
     clients: Clients,
 ) -> (PlanInput<'v>, Origins) {
     let configurations = configurations(state).map(|(key, found)| (key, found.text.read()));
-    let (ours, origins) = ours(export_name, state);
+    let (origins, ours): (Vec<_>, Vec<_>) = ours(export_name, state).unzip();
     let exports: Vec<_> = values(state, Watched::EXPORTS).collect();
     // Rule grants that can't be watched any more may have changed: then everybody's rules count, as they do for the
     // webhook.
@@ -87,7 +87,7 @@ pub(crate) fn plan_input<'v>(
         lookups: BTreeMap::new(),
         clients,
     };
-    (input, origins)
+    (input, origins.into_iter().flatten().collect())
 }
 
 /// Returns the configurations for rules, of both sides.
@@ -107,8 +107,12 @@ pub(crate) fn bindings(export_name: &str, state: &Snapshot) -> Bindings {
 
 /// Returns the workspaces that have bound this export, and their URLs.
 pub(crate) fn bound(export_name: &str, state: &Snapshot) -> (Bindings, Origins) {
-    let (bindings, origins) = ours(export_name, state);
-    (Bindings::read(&bindings), origins)
+    let mut origins = Origins::new();
+    let bindings = ours(export_name, state).map(|(origin, binding)| {
+        origins.extend(origin);
+        binding
+    });
+    (Bindings::read(bindings), origins)
 }
 
 /// Returns true if a workspace is unbinding depguard while a configuration of ours is there: kcp ends a binding within
@@ -122,19 +126,15 @@ pub(crate) fn is_leaving(export_name: &str, state: &Snapshot) -> bool {
     configured.any(|cluster| bindings.of(&cluster).is_some_and(|binding| binding.terminating))
 }
 
-/// Returns the bindings of this export, and the URLs at which they were read: a workspace may let depguard see its other
-/// bindings, too.
-fn ours(export_name: &str, state: &Snapshot) -> (Vec<Value>, Origins) {
-    let (mut bindings, mut origins) = (Vec::new(), Origins::new());
+/// Returns the bindings of this export, each with the workspace's URL at which it was read: a workspace may let depguard see
+/// its other bindings, too.
+fn ours(export_name: &str, state: &Snapshot) -> impl Iterator<Item = (Option<(LogicalCluster, Arc<str>)>, Value)> {
     let all = state.resource(Watched::BINDINGS.plural).into_iter().flat_map(|resource| &resource.objects);
-    for ((cluster, _), found) in all {
+    all.filter_map(move |((cluster, _), found)| {
         let binding = found.text.read();
-        if binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name) {
-            origins.extend(cluster.clone().map(|cluster| (cluster, Arc::clone(&found.origin))));
-            bindings.push(binding);
-        }
-    }
-    (bindings, origins)
+        let is_ours = binding.pointer("/spec/reference/export/name").and_then(Value::as_str) == Some(export_name);
+        is_ours.then(|| (cluster.clone().map(|cluster| (cluster, Arc::clone(&found.origin))), binding))
+    })
 }
 
 fn values(state: &Snapshot, watched: Watched) -> impl Iterator<Item = Value> {
