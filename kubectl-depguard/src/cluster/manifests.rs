@@ -1,6 +1,8 @@
 //! Manifests read as one cluster in which every export is bound.
 
+mod completion;
 mod duplicates;
+mod object;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,15 +10,17 @@ use std::sync::Arc;
 use depguard_core::applicability::RuleGrants;
 use depguard_core::model::{GroupResource, Namespace, Version};
 use depguard_core::{ControlPlane, Group, GroupVersionResource, Workspaces, api};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use self::completion::Completion;
 use self::duplicates::{Differing, once};
+pub(crate) use self::object::ManifestObject;
+use self::object::Place;
 use crate::cluster::built_in_kinds::{self, scope_of};
-use crate::cluster::documents::{Document, Origin, text};
+use crate::cluster::documents::{Document, text};
 use crate::cluster::files::{Files, skipped};
 use crate::cluster::kinds::{KindInfo, Kinds, guess_resource, may_be_plural};
 use crate::cluster::object_record::{ObjectRecord, ObjectType, Role, SharedNames};
-use crate::cluster::object_text::ObjectText;
 use crate::cluster::rule_flaws;
 use crate::cluster::rule_manifests::{ends_of, everywhere_bound, kind_of, mistake, named_by};
 use crate::cluster::rules::{Reach, ReadFailure, Rules, targets_of};
@@ -41,15 +45,6 @@ pub(crate) struct Surroundings {
     pub(crate) kinds: Kinds,
     /// Rules that are not in the files but apply to their objects.
     pub(crate) rules: Vec<Arc<Value>>,
-}
-
-/// Object of a manifest, with its kind.
-#[derive(Debug, Clone)]
-pub(crate) struct ManifestObject {
-    pub(crate) gvr: Arc<GroupVersionResource>,
-    record: ObjectRecord,
-    /// True if the text has another namespace than the record, or none.
-    is_moved: bool,
 }
 
 impl Manifests {
@@ -171,16 +166,19 @@ impl Manifests {
     pub(crate) fn place_beside(&self, document: &Document, namespace: &Namespace) -> Option<ManifestObject> {
         let record = ObjectRecord::new(document, &mut SharedNames::default());
         let known = self.kind_named(&record.object_type.api_version, &record.object_type.kind)?;
-        let scope = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
-        let kind = known.gvr.group_resource();
-        let is_namespaced = || self.objects_of(&kind).any(|object| object.namespace().is_some());
-        let mut object = ManifestObject { gvr: Arc::new(known.gvr), record, is_moved: false };
-        match scope {
-            Some(false) => object.take_out(),
-            _ if scope.unwrap_or_else(is_namespaced) => object.fill_in(&Arc::from(namespace.as_str())),
-            _ => {}
+        let mut place = self.place_of(known, &record.object_type);
+        let kind = place.gvr.group_resource();
+        if place.namespaced.is_none() && self.objects_of(&kind).any(|object| object.namespace().is_some()) {
+            place.namespaced = Some(true);
         }
-        Some(object)
+        place.put(record, &Arc::from(namespace.as_str())).ok()
+    }
+
+    fn place_of(&self, known: KindInfo, object_type: &ObjectType) -> Place {
+        // The kind may come from a rule, which doesn't say the scope.
+        let namespaced = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
+        let completion = Completion::of(object_type, &self.definitions).map(Arc::new);
+        Place { gvr: Arc::new(known.gvr), namespaced, completion }
     }
 
     /// Returns the kinds of the rules' dependents and targets.
@@ -262,7 +260,6 @@ impl Manifests {
                 continue;
             }
             let place = match places.get(&record.object_type) {
-                _ if record.name.is_empty() => None,
                 Some(known) => known.clone(),
                 None => {
                     let place = self.place(&record.object_type, &ends);
@@ -270,17 +267,14 @@ impl Manifests {
                     place
                 }
             };
-            let Some(Place { gvr, namespaced }) = place else {
-                self.pass_over(&record.to_document()?, &ends);
-                continue;
+            let put = match place {
+                Some(place) => place.put(record, &namespace),
+                None => Err(record),
             };
-            let mut object = ManifestObject { gvr, record, is_moved: false };
-            match namespaced {
-                Some(true) => object.fill_in(&namespace),
-                Some(false) => object.take_out(),
-                None => {}
+            match put {
+                Ok(object) => self.objects.push(object),
+                Err(record) => self.pass_over(&record.to_document()?, &ends),
             }
-            self.objects.push(object);
         }
         Ok(())
     }
@@ -298,9 +292,7 @@ impl Manifests {
         let version = api_version.rsplit('/').next().and_then(|version| Version::parse(version).ok());
         let gvr = version.map(|version| GroupVersionResource { version, ..known.gvr.clone() });
         gvr.into_iter().for_each(|gvr| self.kinds.learn(KindInfo { gvr, ..known.clone() }));
-        // The kind may come from a rule, which doesn't say the scope.
-        let namespaced = known.namespaced.or_else(|| scope_of(known.gvr.group.as_str(), &known.kind));
-        Some(Place { gvr: Arc::new(known.gvr), namespaced })
+        Some(self.place_of(known, object_type))
     }
 }
 
@@ -324,70 +316,12 @@ impl Manifests {
     }
 }
 
-impl ManifestObject {
-    pub(crate) fn name(&self) -> &str {
-        &self.record.name
-    }
-
-    /// Returns the object's namespace, even if the file leaves it out.
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        Some(&*self.record.namespace).filter(|namespace| !namespace.is_empty())
-    }
-
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.record.origin
-    }
-
-    pub(crate) fn is_of(&self, kind: &GroupResource) -> bool {
-        self.gvr.group == kind.group && self.gvr.resource == kind.resource
-    }
-
-    /// Returns the object as text, with its namespace.
-    pub(crate) fn to_text(&self) -> Result<ObjectText, Failure> {
-        match self.is_moved {
-            true => Ok(ObjectText::new(&self.to_value()?)),
-            false => Ok(self.record.text.compact()),
-        }
-    }
-
-    /// Returns the object as a tree, with its namespace.
-    pub(crate) fn to_value(&self) -> Result<Arc<Value>, Failure> {
-        let mut value = self.record.text.to_value()?;
-        if self.is_moved
-            && let Some(metadata) = Arc::make_mut(&mut value).get_mut("metadata").and_then(Value::as_object_mut)
-        {
-            metadata.remove("namespace");
-            metadata.extend(self.namespace().map(|namespace| ("namespace".to_owned(), json!(namespace))));
-        }
-        Ok(value)
-    }
-
-    /// Puts the object into a namespace, unless it names one.
-    fn fill_in(&mut self, namespace: &Arc<str>) {
-        if self.record.namespace.is_empty() {
-            self.record.namespace = Arc::clone(namespace);
-            self.is_moved = true;
-        }
-    }
-
-    /// Takes the object of a kind without namespaces out of that in its text, as an API server does.
-    fn take_out(&mut self) {
-        self.is_moved = !self.record.namespace.is_empty();
-        self.record.namespace = Arc::default();
-    }
-}
-
-/// Kind of all objects of one type.
-#[derive(Debug, Clone)]
-struct Place {
-    gvr: Arc<GroupVersionResource>,
-    /// `None` if the scope is unknown.
-    namespaced: Option<bool>,
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::cluster::documents::Origin;
 
     fn manifests(objects: &[Value]) -> Manifests {
         let document =

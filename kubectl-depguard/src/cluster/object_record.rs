@@ -65,6 +65,14 @@ impl ObjectRecord {
         Self { object_type, name: metadata("name").into(), namespace, text, origin: origin.clone() }
     }
 
+    /// Returns the beginning of the name that an API server generates for an object without a name.
+    pub(crate) fn generate_name(&self) -> Option<String> {
+        let value = self.text.to_value().ok()?;
+        let metadata = value.get("metadata")?;
+        let has_none = metadata.get("name").is_none_or(|name| name.is_null() || name == "");
+        text(metadata, "generateName").filter(|prefix| has_none && !prefix.is_empty()).map(str::to_owned)
+    }
+
     /// Returns the object as a tree.
     pub(crate) fn to_document(&self) -> Result<Document, Failure> {
         Ok(Document { value: self.text.to_value()?, origin: self.origin.clone() })

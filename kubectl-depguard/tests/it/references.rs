@@ -1,6 +1,7 @@
 //! `dangling`, `impact`, `trace` and `unused`: references between objects, in files and on API servers.
 
 mod beside_a_server;
+pub(crate) mod completed;
 pub(crate) mod files;
 mod flawed;
 mod live;

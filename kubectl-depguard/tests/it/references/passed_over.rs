@@ -16,7 +16,7 @@ async fn an_object_or_a_rule_that_is_passed_over_leaves_it_untold() {
         "{OBJECTS}---\n{{apiVersion: network.example.com/v1, kind: VPC, metadata: {{name: free, namespace: yy}}}}\n"
     );
     for (document, said) in [
-        (format!("{HEAD}, metadata: {{generateName: m-, namespace: x}}"), "it has no name"),
+        (format!("{HEAD}, metadata: {{labels: {{}}, namespace: x}}"), "it has no name"),
         (format!("{HEAD}, metadata: {{name: 7, namespace: x}}"), "its name is not a string: write it in quotes"),
         ("kind: VirtualMachine, metadata: {name: m9}".to_owned(), "its apiVersion or its kind is missing"),
         (format!("apiVersion: dependencies.opendefense.clod/v1alpha1, {RULE}"), "`dependencies.opendefense.clod"),
