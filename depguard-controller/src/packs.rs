@@ -33,6 +33,9 @@ pub struct RulePack {
     /// Definitions against which the paths were checked, with their version, or the reason why there are none.
     pub held_against: String,
     rules: Vec<PackRule>,
+    /// Rules that say which objects an object makes and keeps, and which nobody applies.
+    #[serde(default)]
+    makes: Vec<Map<String, Value>>,
     /// Fields that name objects, and that no rule of the pack follows.
     pub left_out: Vec<LeftOut>,
     /// Kinds and conditions that other parts of the file name by YAML's aliases.
@@ -98,6 +101,15 @@ impl RulePack {
     /// Returns the rules that had another name in a former version: that name, and the rule.
     pub fn formerly(&self) -> impl Iterator<Item = (&str, Value)> {
         self.rules.iter().filter_map(|rule| Some((rule.formerly.as_deref()?, rule.manifest())))
+    }
+
+    /// Returns what objects of other kinds make and keep, as if a rule said that the maker refers to it. Of several
+    /// dependencies the first counts by which the maker names an object.
+    pub fn makes(&self) -> impl Iterator<Item = Value> {
+        let manifest = |spec: &Map<String, Value>| {
+            PackRule { name: self.name.to_owned(), formerly: None, annotations: None, spec: spec.clone() }.manifest()
+        };
+        self.makes.iter().map(manifest)
     }
 
     fn parse(name: &'static str, text: &str) -> Result<Self, serde_saphyr::Error> {

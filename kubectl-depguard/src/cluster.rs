@@ -3,6 +3,7 @@
 pub(crate) mod api_server;
 pub(crate) mod built_in_kinds;
 pub(crate) mod documents;
+pub(crate) mod every_cluster;
 pub(crate) mod files;
 pub(crate) mod files_for_server;
 pub(crate) mod kinds;

@@ -142,6 +142,11 @@ impl Manifests {
         }
     }
 
+    /// Returns true if the files are read for an API server.
+    pub(crate) fn are_beside_a_server(&self) -> bool {
+        self.surroundings.kinds.iter().next().is_some()
+    }
+
     pub(crate) fn kinds(&self) -> &Kinds {
         &self.kinds
     }

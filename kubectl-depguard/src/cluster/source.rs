@@ -6,6 +6,7 @@ use depguard_core::model::{GroupResource, Namespace};
 use serde_json::Value;
 
 use crate::cluster::api_server::{ApiServer, Lookup};
+use crate::cluster::every_cluster;
 use crate::cluster::files::{FileArgs, Files};
 use crate::cluster::kinds::{KindInfo, Kinds};
 use crate::cluster::manifests::{ManifestObject, Manifests, Surroundings};
@@ -57,6 +58,18 @@ impl Source {
     /// Returns true if the objects are those of an API server.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self, Self::ApiServer(_))
+    }
+
+    /// Returns true for an object that is in no file, and that every cluster has. Beside an API server, which tells of
+    /// others, that is what each namespace has, even a namespace that is still in the files.
+    pub(crate) fn every_cluster_has(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> bool {
+        match self {
+            Self::Manifests(manifests) if manifests.are_beside_a_server() => {
+                every_cluster::each_namespace_has(kind, name)
+            }
+            Self::Manifests(_) => every_cluster::has(kind, namespace, name),
+            Self::ApiServer(_) => false,
+        }
     }
 
     /// Returns the rules, and the parts that could not be read.

@@ -4,9 +4,11 @@ mod checks;
 mod coverage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use depguard_core::api::{OnDelete, OnMissing};
 use depguard_core::lookup::ReferenceTarget;
+use depguard_core::model::GroupResource;
 use depguard_core::rule::Reference as RuleReference;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,7 +26,7 @@ use crate::engine::reference_scan::{
 };
 use crate::io::ci_formats;
 use crate::io::exit::{Failure, Outcome};
-use crate::io::output::{CheckFormat, CheckOutputArgs, first_of};
+use crate::io::output::{CheckFormat, CheckOutputArgs, first_of, some_of};
 use crate::io::report::{CommandReport, print_json, print_yaml};
 use crate::io::table::Table;
 use crate::io::terminal::Terminal;
@@ -41,6 +43,10 @@ use crate::options::Global;
 /// are those of the files, or the API server's if the files have none. An object that names no namespace is in the one of
 /// -n, or of the context. A target that can't be read, or whose kind the rule probably misspells, is not called missing:
 /// the reference could not be checked.
+///
+/// A target is not missing that the files lack, but that every cluster has (ClusterRole `view`), or that an object of the
+/// files makes, as the Secret of a Certificate (packs know these kinds): a note names such targets, and JSON lists them as
+/// `given`.
 ///
 /// The table has one row for each missing target. -o wide has one for each reference, as the other formats have.
 ///
@@ -72,6 +78,9 @@ pub(crate) struct Args {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
     dangling: Vec<DanglingReference>,
+    /// Targets that the files lack, and that will be there: every cluster has them, or an object of the files makes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    given: Vec<GivenTarget>,
     /// Number of references that were checked.
     looked_at: usize,
     /// Number of references that could not be checked.
@@ -96,6 +105,19 @@ struct DanglingReference {
     file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
+}
+
+/// Target that the files lack, and that will be there.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct GivenTarget {
+    #[serde(flatten)]
+    object: ObjectIdentity,
+    /// Number of references to it.
+    references: usize,
+    /// Object of the files that makes it; absent if every cluster has the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    made_by: Option<ObjectIdentity>,
 }
 
 /// Target that doesn't exist.
@@ -135,6 +157,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     report.coverage = args.coverage.then(|| coverage::paths(&scan));
     crate::engine::reference_scan::print_unread(&report.unread, terminal)?;
     scan.print_left_out(terminal)?;
+    report.given_notes().iter().try_for_each(|note| terminal.note(note))?;
     if let Some(nothing) = scan.coverage.nothing().filter(|_| report.dangling.is_empty()) {
         return Err(nothing);
     }
@@ -149,7 +172,8 @@ impl CommandReport for Report {
 impl Report {
     fn from_scan(scan: &Scan) -> Self {
         let unread = scan.unread.clone();
-        let mut report = Self { dangling: Vec::new(), looked_at: 0, not_looked_at: 0, unread, coverage: None };
+        let mut report =
+            Self { dangling: Vec::new(), given: Vec::new(), looked_at: 0, not_looked_at: 0, unread, coverage: None };
         // If a rule gives only the resource of a kind, an object tells the kind's name.
         let kinds: HashMap<_, _> =
             scan.objects.iter().map(|object| (object.kind.gvr.group_resource(), &object.kind)).collect();
@@ -188,7 +212,26 @@ impl Report {
             }
         }
         report.dangling.sort_by_cached_key(DanglingReference::order);
+        report.given = given(scan, |kind| kinds.get(kind).copied().or(scan.kind(kind)));
         report
+    }
+
+    /// Returns notes that name the given targets.
+    fn given_notes(&self) -> Vec<String> {
+        let (made, had): (Vec<_>, Vec<_>) = self.given.iter().partition(|given| given.made_by.is_some());
+        let note = |given: Vec<&GivenTarget>, by: &str| {
+            let references = match given.iter().map(|given| given.references).sum() {
+                0_usize => return None,
+                1 => "1 reference".to_owned(),
+                many => format!("{many} references"),
+            };
+            let names = given.iter().map(|GivenTarget { object, made_by, .. }| match made_by {
+                Some(maker) => format!("{object} by {maker}"),
+                None => object.to_string(),
+            });
+            Some(format!("{references} to objects that {by}: {}", some_of(names, ", ")))
+        };
+        [note(had, "every cluster has"), note(made, "objects of the files make")].into_iter().flatten().collect()
     }
 
     /// Adds the file and line of each dependent that is in a file.
@@ -273,6 +316,25 @@ impl MissingTarget {
         }
         Self { object, uid, shown }
     }
+}
+
+/// Returns the given targets of the references that are reported, each once.
+fn given<'s>(scan: &'s Scan, kind: impl Fn(&GroupResource) -> Option<&'s Arc<KindInfo>>) -> Vec<GivenTarget> {
+    let mut targets = BTreeMap::new();
+    for given in &scan.given {
+        let Some(reference) = scan.references.get(given.reference) else { continue };
+        let from = scan.objects.get(reference.from).filter(|from| is_meant(from));
+        let applied = scan.edges.get(reference.edge).filter(|applied| is_by_name(applied));
+        let (Some(_), Some(_), Some(kind)) = (from, applied, kind(&given.kind)) else { continue };
+        let object = ObjectIdentity::new(kind, given.namespace.clone(), &given.name);
+        let target = targets.entry(object.to_string()).or_insert_with(|| GivenTarget {
+            object,
+            references: 0,
+            made_by: given.maker.clone(),
+        });
+        target.references = target.references.saturating_add(1);
+    }
+    targets.into_values().collect()
 }
 
 /// Returns true if the references of an object are reported.

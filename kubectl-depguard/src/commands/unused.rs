@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use self::unapplied::UnappliedPacks;
 
+use crate::cluster::every_cluster::each_namespace_has;
 use crate::cluster::files::FileArgs;
 use crate::cluster::kinds::resource_name;
 use crate::cluster::rules::ReadFailure;
@@ -31,7 +32,8 @@ use crate::options::Global;
 /// unused, if a rule that may mean its kind could not be read or can't find its dependents, if a kind of dependents or
 /// a reference that may mean the object could not be read, or if a kind that is served, or that is in the files, may refer
 /// to it by a rule of a pack (`kubectl depguard rules list`) that is not applied. What a cluster puts into each namespace
-/// is left out: ServiceAccount `default` and ConfigMap `kube-root-ca.crt`. Objects that are being deleted are left out. An object's
+/// is left out: ServiceAccount `default` and ConfigMap `kube-root-ca.crt`. Objects that are being deleted are left out. An
+/// object that another one makes and keeps is not unused, as the Secret of a Certificate (packs know these kinds). An object's
 /// reference to itself doesn't count.
 ///
 /// Lists the objects in the namespace of the context, or all objects with -A, also those without a namespace; with -f,
@@ -130,15 +132,16 @@ impl Report {
         };
         for (object, uses) in scan.objects.iter().zip(uses(scan)) {
             let Some(edges) = edges.get(&object.kind.gvr.group_resource()) else { continue };
-            if !object.is_asked_for() || object.terminating || is_made_by_the_cluster(object) {
+            let kind = object.kind.gvr.group_resource();
+            if !object.is_asked_for() || object.terminating || each_namespace_has(&kind, object.name()) {
                 continue;
             }
             report.looked_at += 1;
-            if uses.is_used {
+            if uses.is_used || scan.made.maker(&kind, object.namespace(), object.name()).is_some() {
                 continue;
             }
             let mut why = doubts(scan, object, edges, &uses);
-            why.extend(unapplied.reasons(&object.kind.gvr.group_resource()));
+            why.extend(unapplied.reasons(&kind));
             let rules = edges.iter().filter_map(rule).collect();
             let object = object.identity();
             if why.is_empty() {
@@ -190,13 +193,6 @@ fn uses(scan: &Scan) -> Vec<Uses> {
         }
     }
     uses
-}
-
-/// Returns true for what a cluster puts into each namespace, and puts back whoever deletes it.
-fn is_made_by_the_cluster(object: &Object) -> bool {
-    let kind = &object.kind.gvr;
-    let made = [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")];
-    kind.group.is_core() && made.contains(&(kind.resource.as_str(), object.name()))
 }
 
 /// Returns the reasons why an object without a known use may be used nevertheless; `edges`: the edges whose target it is.

@@ -24,12 +24,14 @@ mod coverage;
 mod dependents;
 mod labels;
 mod look_up;
+mod made;
 mod plan;
 mod read;
 mod resolve;
 mod select;
 
 pub(crate) use self::coverage::Coverage;
+pub(crate) use self::made::{GivenTarget, MadeObjects};
 
 /// Objects, and all references between them.
 #[derive(Debug)]
@@ -47,6 +49,10 @@ pub(crate) struct Scan {
     /// Number of the objects in the user's scope with a reference that doesn't count, because the `when` beside it does not
     /// hold.
     pub(crate) left_out: usize,
+    /// Objects that others make, whether they exist or not.
+    pub(crate) made: MadeObjects,
+    /// Targets that the files lack, and that will be there.
+    pub(crate) given: Vec<GivenTarget>,
     /// Completeness of the scan, for a command that finds nothing.
     pub(crate) coverage: Coverage,
     kinds: HashMap<GroupResource, Arc<KindInfo>>,
@@ -93,7 +99,7 @@ pub(crate) struct Reference {
     /// Objects that the reference holds: indexes in the scan's objects, ascending.
     pub(crate) holds: Vec<usize>,
     /// True if any object that the reference means exists, even if it is only the dependent itself or its owner, which
-    /// the reference doesn't hold.
+    /// the reference doesn't hold; or if it is in no file, but will be there.
     pub(crate) exists: bool,
     /// True if the scan read every object that the reference may mean, and knows their kind.
     pub(crate) looked_at: bool,
@@ -183,6 +189,8 @@ impl Scan {
         }
         read::all(&mut scan, source, scope, known, terminal).await?;
         resolve::all(&mut scan, source.kinds().await?, scope)?;
+        scan.made = MadeObjects::read(&scan, rules.control_plane, source, scope, terminal).await?;
+        scan.find_given(source);
         scan.coverage = Coverage::new(&scan, &ends, source, rules, scope).await?;
         if let Some(selection) = scope.selection {
             scan.select(selection, source, scope.namespace, terminal).await?;
@@ -295,6 +303,8 @@ impl Scan {
             owners: Vec::new(),
             unread,
             left_out: 0,
+            made: MadeObjects::default(),
+            given: Vec::new(),
             coverage: Coverage::default(),
             kinds: HashMap::new(),
             names: Names::default(),

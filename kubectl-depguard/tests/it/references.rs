@@ -4,6 +4,7 @@ mod beside_a_server;
 pub(crate) mod completed;
 pub(crate) mod files;
 mod flawed;
+mod given;
 mod live;
 mod members;
 mod namespace_user;

@@ -105,7 +105,8 @@ impl Plan {
             by_target.entry(to).or_default().push(holds.len());
             holds.push(BlockingReference { from, to, edge });
         }
-        let mut turns = DeletionOrder::new(&refers, |index| locked.contains_key(&index) || !goes(index));
+        let stays = |index| locked.contains_key(&index) || !goes(index);
+        let mut turns = DeletionOrder::new(&refers, stays);
         // A cycle of objects that stay anyway blocks nothing that is to go.
         turns.cycles.retain(|cycle| cycle.iter().any(|index| goes(*index)));
         let clear = turns.cycles.iter().map(|cycle| {
@@ -114,6 +115,16 @@ impl Plan {
             closing.map(|(index, _)| index).collect()
         });
         let clear = clear.collect();
+        // What an object makes may go with it: its users go first, unless that would keep an object from going.
+        for (user, maker) in scan.users_of_makers() {
+            if let Some(refers) = refers.get_mut(user) {
+                refers.push(maker);
+            }
+        }
+        let later = DeletionOrder::new(&refers, stays).waves;
+        if later.iter().map(Vec::len).sum::<usize>() == turns.waves.iter().map(Vec::len).sum::<usize>() {
+            turns.waves = later;
+        }
         Self {
             scan,
             control_plane,

@@ -227,6 +227,9 @@ impl Walk<'_> {
                 }
             }
         }
+        if read.state == NodeState::Missing && self.source.every_cluster_has(&own, namespace.as_deref(), name) {
+            read.state = NodeState::There(Readiness::Unstated);
+        }
         Ok(read)
     }
 

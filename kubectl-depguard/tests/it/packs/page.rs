@@ -82,6 +82,15 @@ pub(crate) fn page(pack: &RulePack) -> String {
             }
         }
     }
+    let makes: Vec<_> = pack.makes().flat_map(|rule| made(&rule["spec"])).collect();
+    if !makes.is_empty() {
+        page.push_str(
+            "\n## Made by others\n\n`dangling -f` does not call these objects missing where their maker is among the files, \
+             `unused` does not list them\nwhile it exists, and `order` lets the maker go after the users:\n\n\
+             | maker | object | name |\n|---|---|---|\n",
+        );
+        page.push_str(&makes.concat());
+    }
     page.push_str(
         "\n## Cost\n\nA deletion costs one list of each of these kinds:\n\n| deletion of | lists |\n|---|---|\n",
     );
@@ -95,6 +104,13 @@ pub(crate) fn page(pack: &RulePack) -> String {
         }
     }
     page
+}
+
+/// Returns a line of a table for each object that a maker makes.
+fn made(spec: &Value) -> Vec<String> {
+    let maker = kind(&spec["dependent"]);
+    let line = |dependency| format!("| {maker} | {} | {} |\n", kind(dependency), field(dependency));
+    list(&spec["dependencies"]).map(line).collect()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -129,3 +129,27 @@ async fn live_needs_files() {
     assert_eq!((told.status, told.out.as_str()), (ExitStatus::Failure, ""), "{}", told.err);
     assert!(told.err.contains("no file is named") && told.err.contains("name files with -f"), "{}", told.err);
 }
+
+#[tokio::test]
+async fn only_what_each_namespace_has_is_taken_for_there_before_the_api_server_says_so() {
+    let scene = Scene::kubernetes().await;
+    let files = |account: &str| {
+        format!(
+            "{{apiVersion: dependencies.opendefense.cloud/v1alpha1, kind: DependencyRule, metadata: {{name: new}}, spec: {{
+  dependent: {{group: compute.example.com, version: v1, kind: VirtualMachine, resource: virtualmachines}},
+  dependencies: [{{group: '', version: v1, resource: serviceaccounts, fieldRef: {{path: .spec.account}}}},
+    {{group: '', version: v1, resource: services, fieldRef: {{path: .spec.service, namespace: default}}}}]}}}}
+---
+{{apiVersion: compute.example.com/v1, kind: VirtualMachine, metadata: {{name: m, namespace: new}}, spec: {{{account}}}}}
+"
+        )
+    };
+    // The namespace `new` is nowhere yet, and the API server has no Service.
+    for (spec, missing) in
+        [("account: default", ""), ("account: other", "other"), ("service: kubernetes", "kubernetes")]
+    {
+        let told = ran(&scene, &files(spec), &["-A"]).await;
+        let expected = if missing.is_empty() { ExitStatus::Well } else { ExitStatus::Finding };
+        assert!(told.status == expected && told.out.contains(missing), "{spec}: {told:?}");
+    }
+}
