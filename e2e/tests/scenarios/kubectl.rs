@@ -417,6 +417,11 @@ impl User {
     }
 }
 
+/// Runs a command that reads files, in the user's namespace.
+pub(crate) async fn run_on_files(args: &[&str], user: &User) -> CommandOutput {
+    run(args, ["-n", &user.namespace].map(OsString::from)).await
+}
+
 /// Runs a command with further words at its end.
 async fn run(args: &[&str], place: impl IntoIterator<Item = OsString>) -> CommandOutput {
     let (mut terminal, captured) = Terminal::captured("");

@@ -12,6 +12,7 @@ mod election;
 mod enforced;
 mod events;
 mod eviction;
+mod files;
 mod finalizers;
 mod forged;
 mod gate;
@@ -452,6 +453,15 @@ fn main() {
         )
         .without_control()
         .on_kubernetes(),
+        Scenario::new("files say what an API server would store", files::as_stored)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers()
+            .lasting(12),
+        Scenario::new("every cluster has what kubectl depguard takes for there", files::every_cluster)
+            .without_control()
+            .on_kubernetes()
+            .on_real_servers(),
         Scenario::new("kubectl depguard order deletes what refers first", kubectl::order).without_control(),
         Scenario::new("kubectl depguard lint says where a rule's path goes wrong", kubectl::lint)
             .without_control()
