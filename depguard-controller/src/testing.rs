@@ -1,5 +1,7 @@
 //! Builders for tests: objects as an API server would return them.
 
+use std::collections::BTreeSet;
+
 use depguard_core::model::{GroupResource, Resource};
 use depguard_core::{Group, LogicalCluster, WorkspacePath};
 use serde_json::{Value, json};
@@ -40,7 +42,7 @@ pub(crate) fn clients() -> Clients {
 }
 
 pub(crate) fn desired_for(kinds: &[&str]) -> Value {
-    let fail = kinds.iter().map(|name| kind(name)).collect();
+    let fail = kinds.iter().map(|name| (kind(name), BTreeSet::new())).collect();
     webhook_configuration::desired(&Kinds { fail, ..Kinds::default() }, &client_configs())
 }
 

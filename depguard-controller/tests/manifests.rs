@@ -104,7 +104,10 @@ fn each_pattern_is_explained_in_words() {
         others.extend(found.into_iter().filter_map(|(path, explained)| (!explained).then_some(path)));
     }
     others.retain(|path| !path.contains(".selector.match") && path != "spec.childResources.names");
-    assert_eq!(others, ["spec.dependencies.when.and.path", "spec.childResource.names"]);
+    assert_eq!(
+        others,
+        ["spec.dependencies.excludeNames", "spec.dependencies.when.and.path", "spec.childResource.names"]
+    );
     assert!(explained > 40, "{explained}");
 }
 

@@ -16,6 +16,6 @@ pub use go_duration::parse_duration;
 pub use label_selector::{Selector, SelectorError};
 pub use message_template::{Message, MessageError};
 pub use name_pattern::{Pattern, PatternError};
-pub use names::{GroupResource, Kind, NameError, Namespace, Resource, Version};
+pub use names::{GroupResource, Kind, NameError, Namespace, ObjectName, Resource, Version};
 pub use ownership::{Collected, Owner, OwnerReference, lost_owner};
 pub use percent_encoding::percent_encode;

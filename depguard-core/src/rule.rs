@@ -6,7 +6,7 @@ use crate::model::control_plane::ControlPlane;
 use crate::model::field_path::FieldPath;
 use crate::model::label_selector::Selector;
 use crate::model::message_template::Message;
-use crate::model::names::{ExportName, GroupVersionResource, Kind, LogicalCluster, WorkspacePath};
+use crate::model::names::{ExportName, GroupVersionResource, Kind, LogicalCluster, ObjectName, WorkspacePath};
 
 pub(crate) mod checked_rule;
 pub(crate) mod compiled_edge;
@@ -70,6 +70,8 @@ pub struct Edge {
     pub when: Vec<FieldCondition>,
     /// True if the reference may point to nothing.
     pub optional: bool,
+    /// The names of targets to which no reference counts.
+    pub exclude_names: Vec<ObjectName>,
     /// The outcome for the deletion of a target that is still referenced.
     pub on_delete: OnDelete,
     /// Treatment of dependents that the target owns.
@@ -123,6 +125,11 @@ pub struct ExportRef {
 }
 
 impl Edge {
+    /// Returns true if no reference to a target of this name counts.
+    pub fn excludes(&self, name: &str) -> bool {
+        self.exclude_names.iter().any(|excluded| excluded.as_str() == name)
+    }
+
     /// Returns the referring field as refusals name it: `spec.vpcRef.name`. Empty if the rule itself names or
     /// selects the targets.
     pub fn field(&self) -> String {
@@ -147,6 +154,8 @@ impl Edge {
             when: _,
             // Such a reference has no `onMissing`.
             optional: _,
+            // No reference to such a name counts.
+            exclude_names: _,
             on_delete,
             // Other rules and locks decide if an owned dependent goes after its target.
             owned_dependents: _,
@@ -189,6 +198,7 @@ impl Edge {
             reference,
             when,
             optional: _,
+            exclude_names: _,
             on_delete: _,
             owned_dependents: _,
             on_missing: _,

@@ -196,7 +196,7 @@ pub const GOOD_RULES: [&str; 3] = [
     "values":["b"]}]}},"dependencies":[{"group":"network.example.com","version":"v1","resource":"vpcs","kind":"VPC",
     "fieldRef":{"path":".spec.refs.*.name","namespace":"default","kindPath":".spec.refs.*.kind","uidPath":".spec.refs.*.uid",
     "pattern":"^vpc/(.*)$","replacement":"$1"},"when":{"path":".spec.state","notIn":["Running",true,7],
-    "and":[{"path":".spec.refs.*.up","in":[true]}]},"optional":true,
+    "and":[{"path":".spec.refs.*.up","in":[true]}]},"optional":true,"excludeNames":["default"],
     "onDelete":"Warn","ownedDependents":"Ignore","message":"detach {target} first"},{"group":"network.example.com","version":"v1",
     "resource":"subnets","selectorRef":{"path":".spec.selector"}},{"group":"","version":"v1","resource":"secrets",
     "selectorRef":{"selector":{"matchLabels":{"tier":"prod"}}}}]}}"#,

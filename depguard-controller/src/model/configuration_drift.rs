@@ -3,23 +3,25 @@
 
 use std::collections::BTreeSet;
 
-use depguard_core::Group;
 use depguard_core::model::{GroupResource, Resource};
+use depguard_core::rule::PartialRule;
+use depguard_core::{ControlPlane, Group, Rule};
 use serde_json::{Value, json};
 
 use crate::model::names::{REFERENCES_CONFIGURATION, RULES_CONFIGURATION};
 use crate::model::reference_configuration::restored;
 use crate::model::webhook_configuration::{
-    CANARY_WEBHOOK, ClientConfigs, IGNORING_WEBHOOK, Kinds, WEBHOOK, desired, webhooks,
+    CANARY_WEBHOOK, ClientConfigs, IGNORING_WEBHOOK, Kinds, ProtectedKinds, WEBHOOK, desired, webhooks,
 };
 
 /// Returns the fields that differ in a configuration for rules, each with the name of its webhook: `failurePolicy of
 /// dependency-controller.dependencies.opendefense.cloud`. A configuration of another name has none. `own_namespace`:
-/// depguard's own, on Kubernetes.
-pub fn drift(configuration: &Value, own_namespace: Option<&str>) -> BTreeSet<String> {
+/// depguard's own, on Kubernetes. `rules`: all of them; `None` if they could not be read, so that nobody knows which names
+/// they exclude.
+pub fn drift(configuration: &Value, own_namespace: Option<&str>, rules: Option<&[Value]>) -> BTreeSet<String> {
     let existing = webhooks(configuration);
     let expected = match text(configuration.pointer("/metadata/name")) {
-        RULES_CONFIGURATION => webhooks(&of_rules(&existing, own_namespace)),
+        RULES_CONFIGURATION => webhooks(&of_rules(&existing, own_namespace, rules.unwrap_or_default())),
         REFERENCES_CONFIGURATION => {
             let restored = existing.iter().filter_map(|webhook| restored(webhook, own_namespace));
             webhooks(&json!({"webhooks": restored.collect::<Vec<_>>()}))
@@ -29,22 +31,45 @@ pub fn drift(configuration: &Value, own_namespace: Option<&str>) -> BTreeSet<Str
     let pairs = existing.iter().filter_map(|webhook| Some((webhook, named(&expected, text(webhook.get("name")))?)));
     let differing = pairs.flat_map(|(webhook, expected)| {
         let fields = [webhook, expected].into_iter().filter_map(Value::as_object).flat_map(|fields| fields.keys());
-        let differing: BTreeSet<_> = fields.filter(|field| webhook.get(field) != expected.get(field)).collect();
+        let differs = |field: &&String| webhook.get(*field) != expected.get(*field);
+        let is_known = |field: &&String| rules.is_some() || *field != "matchConditions";
+        let differing: BTreeSet<_> = fields.filter(differs).filter(is_known).collect();
         differing.into_iter().map(|field| format!("{field} of {}", text(webhook.get("name"))))
     });
     differing.collect()
 }
 
 /// Returns the configuration about deletions that has the same kinds reviewed at the same address.
-fn of_rules(existing: &[Value], own_namespace: Option<&str>) -> Value {
+fn of_rules(existing: &[Value], own_namespace: Option<&str>, rules: &[Value]) -> Value {
     let client = |name: &str| Some(named(existing, name)?.get("clientConfig")?.clone());
-    let kinds = |name: &str| named(existing, name).map(reviewed).unwrap_or_default();
+    let kinds = |name: &str, named_by_rules: &ProtectedKinds| {
+        let kinds = named(existing, name).map(reviewed).unwrap_or_default().into_iter();
+        let excluded = |kind: &GroupResource| named_by_rules.get(kind).cloned().unwrap_or_default();
+        kinds.map(|kind| (kind.clone(), excluded(&kind))).collect()
+    };
+    let by_rules = protected(rules);
     let clients = ClientConfigs {
         fail: client(WEBHOOK).unwrap_or_default(),
         ignore: client(IGNORING_WEBHOOK).or_else(|| client(CANARY_WEBHOOK)).unwrap_or_default(),
         own_namespace: own_namespace.map(str::to_owned),
     };
-    desired(&Kinds { fail: kinds(WEBHOOK), ignore: kinds(IGNORING_WEBHOOK) }, &clients)
+    let (fail, ignore) = (kinds(WEBHOOK, &by_rules.fail), kinds(IGNORING_WEBHOOK, &by_rules.ignore));
+    desired(&Kinds { fail, ignore }, &clients)
+}
+
+/// Returns the kinds that rules protect on Kubernetes, with the names that they exclude.
+fn protected(rules: &[Value]) -> Kinds {
+    let mut kinds = Kinds::default();
+    for rule in rules {
+        if let Ok(rule) = Rule::parse(ControlPlane::Kubernetes, rule) {
+            for edge in rule.edges() {
+                kinds.insert(rule.failure_policy(), edge.target.gvr.group_resource(), &edge.exclude_names);
+            }
+        } else if let Some(rule) = PartialRule::read(ControlPlane::Kubernetes, rule) {
+            rule.targets.into_iter().for_each(|(_, kind)| kinds.insert(rule.failure_policy, kind, &[]));
+        }
+    }
+    kinds
 }
 
 fn named<'w>(webhooks: &'w [Value], name: &str) -> Option<&'w Value> {
@@ -94,8 +119,10 @@ mod tests {
     /// Returns what a controller writes about deletions and about references, in kcp and on Kubernetes.
     fn written() -> Vec<(Option<&'static str>, Value)> {
         let kinds = Kinds {
-            fail: BTreeSet::from([kind("", "secrets"), kind("", "pods"), kind("network.example.com", "vpcs")]),
-            ignore: BTreeSet::from([kind("", "configmaps")]),
+            fail: [kind("", "secrets"), kind("", "pods"), kind("network.example.com", "vpcs")]
+                .map(|kind| (kind, BTreeSet::new()))
+                .into(),
+            ignore: [(kind("", "configmaps"), BTreeSet::new())].into(),
         };
         let mut referring = ReferringKinds::default();
         for (resource, kind, path, policy) in [
@@ -122,10 +149,10 @@ mod tests {
     #[test]
     fn what_a_controller_writes_has_no_drift() {
         for (own, configuration) in written() {
-            assert_eq!(drift(&configuration, own), BTreeSet::new(), "{configuration}");
+            assert_eq!(drift(&configuration, own, Some(&[])), BTreeSet::new(), "{configuration}");
             let foreign =
                 json!({"metadata": {"name": "other"}, "webhooks": [{"name": "w", "failurePolicy": "Ignore"}]});
-            assert_eq!(drift(&foreign, own), BTreeSet::new());
+            assert_eq!(drift(&foreign, own, Some(&[])), BTreeSet::new());
         }
     }
 
@@ -152,9 +179,9 @@ mod tests {
                     edited["webhooks"][index][field] = value;
                     let name = webhook["name"].as_str().unwrap();
                     assert!(
-                        drift(&edited, own).iter().any(|it| it.ends_with(name)),
+                        drift(&edited, own, Some(&[])).iter().any(|it| it.ends_with(name)),
                         "{field} of {name}: {:?}",
-                        drift(&edited, own)
+                        drift(&edited, own, Some(&[]))
                     );
                 }
                 for (field, value) in
@@ -163,9 +190,41 @@ mod tests {
                     let mut edited = configuration.clone();
                     edited["webhooks"][index]["rules"][0][field] = value;
                     let is_version = field == "apiVersions" && webhook["name"].as_str().unwrap().contains("references");
-                    assert_eq!(drift(&edited, own).is_empty(), is_version, "{field}: {edited}");
+                    assert_eq!(drift(&edited, own, Some(&[])).is_empty(), is_version, "{field}: {edited}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_name_that_no_webhook_hears_of_is_drift_unless_all_rules_exclude_it() {
+        let rule = |policy: &str, names: Value| {
+            json!({"metadata": {"name": "r"}, "spec": {
+                "failurePolicy": policy,
+                "dependent": {"group": "", "version": "v1", "kind": "Pod", "resource": "pods"},
+                "dependencies": [{"group": "", "version": "v1", "resource": "configmaps", "excludeNames": names,
+                    "fieldRef": {"path": ".spec.a"}}],
+            }})
+        };
+        let (one, two) = (rule("Fail", json!(["a", "b"])), rule("Fail", json!(["b", "c"])));
+        let written = |rules: &[Value]| desired(&protected(rules), &clients(Some("own")));
+        let both = [one.clone(), two.clone()];
+        let of = "matchConditions of dependency-controller.dependencies.opendefense.cloud".to_owned();
+        let told = |configuration: &Value, rules: Option<&[Value]>| drift(configuration, Some("own"), rules);
+        assert_eq!(told(&written(&both), Some(&both)), BTreeSet::new());
+        // Nobody knows what to compare with if the rules can't be read.
+        assert_eq!(told(&written(&both), None), BTreeSet::new());
+        for (installed, rules) in [
+            (&[one.clone()][..], &both[..]),
+            (&both[..], &[one.clone()][..]),
+            (&both, &[]),
+            (&both, &[one.clone(), two.clone(), rule("Fail", json!(null))]),
+            // A rule that can't be used refuses for each name.
+            (&both, &[one.clone(), two.clone(), rule("Fail", json!(["B!"]))]),
+        ] {
+            assert_eq!(told(&written(installed), Some(rules)), BTreeSet::from([of.clone()]), "{installed:?} {rules:?}");
+        }
+        let beside = [one, two, rule("Ignore", json!(null))];
+        assert_eq!(told(&written(&beside), Some(&beside)), BTreeSet::new());
     }
 }

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 
 use crate::model::input_fields::InputFields;
 use crate::model::names::REFERENCES_CONFIGURATION;
-use crate::model::webhook_configuration::{self, ClientConfigs, entry, exempting};
+use crate::model::webhook_configuration::{
+    self, ClientConfigs, MAX_CONDITIONS, MAX_EXPRESSION, entry, exempting, with,
+};
 
 /// Path at which the webhook reviews references, beside that for rules.
 pub(crate) const PATH: &str = "/reference";
@@ -27,11 +29,6 @@ pub(crate) const IGNORE_PATH: &str = "/reference/ignore";
 const WEBHOOK: &str = "dependency-references.dependencies.opendefense.cloud";
 /// The same for rules with `failurePolicy: Ignore`.
 const IGNORING_WEBHOOK: &str = "ignore.dependency-references.dependencies.opendefense.cloud";
-/// Maximum number of match conditions of kinds in a webhook: API servers allow 64, one is about deletions, and one may be
-/// for Helm's releases.
-const MAX_CONDITIONS: usize = 62;
-/// Maximum length of a match condition's expression, in bytes.
-const MAX_EXPRESSION: usize = 4096;
 
 /// Places in CEL of the fields that a Binding changes in a Pod.
 const ANNOTATIONS: &str = r#"[?"metadata"][?"annotations"]"#;
@@ -246,27 +243,9 @@ fn not_being_deleted() -> String {
     format!("request.operation != 'UPDATE' || {deleted}")
 }
 
-/// Returns the webhook with further match conditions.
-fn with(mut webhook: Value, conditions: impl IntoIterator<Item = Value>) -> Value {
-    let mut conditions = conditions.into_iter().peekable();
-    if let (Some(fields), Some(_)) = (webhook.as_object_mut(), conditions.peek()) {
-        let all = fields.entry("matchConditions").or_insert_with(|| json!([]));
-        all.as_array_mut().into_iter().for_each(|all| all.extend(conditions.by_ref()));
-    }
-    webhook
-}
-
-/// Returns the match condition of a kind; `None` if it would be too long. The expression is true for each other kind,
-/// and it never fails: API servers refuse a request for which an expression fails.
+/// Returns the match condition of a kind; `None` if it would be too long.
 fn condition(kind: &GroupResource, inputs: &InputFields) -> Option<Value> {
-    let GroupResource { group, resource } = kind;
-    let expression = format!(
-        "request.resource.group != '{group}' || request.resource.resource != '{resource}' || \
-         request.operation != 'UPDATE' || {}",
-        inputs.difference()
-    );
-    let name = if group.is_core() { resource.to_string() } else { format!("{group}/{resource}") };
-    (expression.len() <= MAX_EXPRESSION).then(|| json!({"name": name, "expression": expression}))
+    webhook_configuration::condition(kind, &format!("request.operation != 'UPDATE' || {}", inputs.difference()))
 }
 
 #[cfg(test)]

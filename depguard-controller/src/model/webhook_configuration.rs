@@ -1,11 +1,11 @@
 //! The webhook configuration of a place: builds the desired one, compares it with the existing one, and chooses the
 //! next step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::interlock::Generation;
-use depguard_core::model::GroupResource;
+use depguard_core::model::{GroupResource, ObjectName};
 use depguard_core::probe::dispatch_canary;
 use depguard_kcp::PathKey;
 use serde_json::{Map, Value, json};
@@ -27,14 +27,22 @@ pub(crate) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// of the same rules differ in it.
 const REVISION_ANNOTATION: &str = "dependencies.opendefense.cloud/configuration-revision";
 /// Revision of this version. Raise it with each change of the configuration that [`desired`] makes of the same kinds.
-const REVISION: u32 = 4;
+const REVISION: u32 = 5;
+/// Maximum number of match conditions of kinds in a webhook: API servers allow 64, one is about deletions, and one may be
+/// about Helm's releases.
+pub(crate) const MAX_CONDITIONS: usize = 62;
+/// Maximum length of an expression.
+pub(crate) const MAX_EXPRESSION: usize = 4096;
 
-/// Kinds to protect at a place, by the failure policy of their rules. A kind may be in both sets.
+/// Kinds to protect at a place, by the failure policy of their rules. A kind may be in both.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Kinds {
-    pub(crate) fail: BTreeSet<GroupResource>,
-    pub(crate) ignore: BTreeSet<GroupResource>,
+    pub(crate) fail: ProtectedKinds,
+    pub(crate) ignore: ProtectedKinds,
 }
+
+/// Kinds to protect, each with the names that all of its rules exclude.
+pub(crate) type ProtectedKinds = BTreeMap<GroupResource, BTreeSet<ObjectName>>;
 
 /// Client configurations by which API servers reach the webhook, for rules of either policy.
 #[derive(Debug, Clone)]
@@ -90,8 +98,11 @@ pub(crate) fn desired(kinds: &Kinds, clients: &ClientConfigs) -> Value {
         [(WEBHOOK, "Fail", &kinds.fail, &clients.fail), (IGNORING_WEBHOOK, "Ignore", &kinds.ignore, &clients.ignore)];
     let webhooks = webhooks.into_iter().filter(|(_, _, targets, _)| !targets.is_empty());
     let webhooks = webhooks.map(|(name, policy, targets, client)| {
-        let rules: Vec<_> = targets.iter().flat_map(|kind| entries(kind, own_namespace.is_some())).collect();
-        exempting(webhook(name, policy, &rules, client), targets, own_namespace, "oldObject")
+        let rules: Vec<_> = targets.keys().flat_map(|kind| entries(kind, own_namespace.is_some())).collect();
+        let webhook = exempting(webhook(name, policy, &rules, client), targets.keys(), own_namespace, "oldObject");
+        // Nobody has tried match conditions in a kcp.
+        let excluded = own_namespace.map(|_| targets.iter().filter_map(|(kind, names)| excluding(kind, names)));
+        with(webhook, excluded.into_iter().flatten().take(MAX_CONDITIONS))
     });
     let canary = own_namespace.map(|namespace| canary_webhook(namespace, &clients.ignore));
     of_webhooks(RULES_CONFIGURATION, &webhooks.chain(canary).collect::<Vec<_>>())
@@ -196,6 +207,36 @@ pub(crate) fn exempting<'k>(
         fields.insert("matchConditions".to_owned(), json!([condition]));
     }
     webhook
+}
+
+/// Returns the webhook with further match conditions.
+pub(crate) fn with(mut webhook: Value, conditions: impl IntoIterator<Item = Value>) -> Value {
+    let mut conditions = conditions.into_iter().peekable();
+    if let (Some(fields), Some(_)) = (webhook.as_object_mut(), conditions.peek()) {
+        let all = fields.entry("matchConditions").or_insert_with(|| json!([]));
+        all.as_array_mut().into_iter().for_each(|all| all.extend(conditions.by_ref()));
+    }
+    webhook
+}
+
+/// Returns a match condition about a kind; `None` if it would be too long, so that API servers ask about each request. The
+/// expression is true for each other kind. `holds` must never fail: API servers refuse a request for which an expression
+/// fails.
+pub(crate) fn condition(kind: &GroupResource, holds: &str) -> Option<Value> {
+    let GroupResource { group, resource } = kind;
+    let expression =
+        format!("request.resource.group != '{group}' || request.resource.resource != '{resource}' || {holds}");
+    let name = if group.is_core() { resource.to_string() } else { format!("{group}/{resource}") };
+    (expression.len() <= MAX_EXPRESSION).then(|| json!({"name": name, "expression": expression}))
+}
+
+/// Returns the match condition that is false for deletions of these objects of a kind, so that these go while no webhook
+/// answers; `None` if there are none. The request has no name where a collection is deleted, as it is with its namespace;
+/// the object has one.
+fn excluding(kind: &GroupResource, names: &BTreeSet<ObjectName>) -> Option<Value> {
+    let names: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
+    let holds = format!("oldObject == null || !(oldObject.metadata.name in [{}])", names.join(", "));
+    if names.is_empty() { None } else { condition(kind, &holds) }
 }
 
 /// Returns the selector expression for every namespace but this one.
@@ -317,11 +358,14 @@ pub(crate) fn replacement(existing: &Value, desired: &Value) -> Value {
 }
 
 impl Kinds {
-    pub(crate) fn insert(&mut self, policy: FailurePolicy, kind: GroupResource) {
-        match policy {
-            FailurePolicy::Fail => self.fail.insert(kind),
-            FailurePolicy::Ignore => self.ignore.insert(kind),
+    /// Adds a target of a rule, and the names that the dependency excludes.
+    pub(crate) fn insert(&mut self, policy: FailurePolicy, kind: GroupResource, excluded: &[ObjectName]) {
+        let kinds = match policy {
+            FailurePolicy::Fail => &mut self.fail,
+            FailurePolicy::Ignore => &mut self.ignore,
         };
+        let all = kinds.entry(kind).or_insert_with(|| excluded.iter().cloned().collect());
+        all.retain(|name| excluded.contains(name));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use depguard_core::api::FailurePolicy;
 use depguard_core::applicability::RuleGrants;
-use depguard_core::model::GroupResource;
+use depguard_core::model::{GroupResource, ObjectName};
 use depguard_core::rule::{ExportRef, RuleKey};
 use depguard_core::{ControlPlane, LogicalCluster, Rule, WorkspacePath};
 use depguard_kcp::{Claims, ObjectText, ReadThrough, WorkspaceLookup, WorkspaceLookups};
@@ -87,6 +87,7 @@ pub(crate) struct TargetPlan {
     pub(crate) dependency: usize,
     pub(crate) export: Option<ExportRef>,
     pub(crate) kind: GroupResource,
+    excluded: Vec<ObjectName>,
     /// Places of its configuration.
     pub(crate) places: Vec<InstallPlace>,
     /// Workspaces of the target's path whose provider does not accept the rule. If there are no places either, no
@@ -193,7 +194,7 @@ fn desired(input: &PlanInput<'_>, rules: &[RulePlan]) -> BTreeMap<ConfigurationK
         let policy = rule.failure_policy();
         for (target, place) in targets.iter().flat_map(|target| target.places.iter().map(move |place| (target, place)))
         {
-            kinds.entry(place).or_default().insert(policy, target.kind.clone());
+            kinds.entry(place).or_default().insert(policy, target.kind.clone(), &target.excluded);
         }
         if let (Some(key), Some(references)) = (references_key(input, rule), rule.references()) {
             referring.entry(key.place).or_default().insert(policy, references);
@@ -264,7 +265,7 @@ fn plan_targets(input: &PlanInput<'_>, written: &WrittenRule) -> Vec<TargetPlan>
 }
 
 fn plan_target(input: &PlanInput<'_>, rule: &RuleKey, target: &WrittenTarget) -> TargetPlan {
-    let WrittenTarget { dependency, export, kind } = target.clone();
+    let WrittenTarget { dependency, export, kind, excluded } = target.clone();
     let (places, refused) = match (input.control_plane, &export, &rule.cluster) {
         (ControlPlane::Kubernetes, ..) => (vec![None], Vec::new()),
         (ControlPlane::Kcp, None, own) => (vec![own.clone()], Vec::new()),
@@ -276,7 +277,7 @@ fn plan_target(input: &PlanInput<'_>, rule: &RuleKey, target: &WrittenTarget) ->
             (accepting.into_iter().map(Some).collect(), refusing)
         }
     };
-    TargetPlan { dependency, export, kind, places, refused }
+    TargetPlan { dependency, export, kind, excluded, places, refused }
 }
 
 impl RulePlan {

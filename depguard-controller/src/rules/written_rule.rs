@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use depguard_core::api::FailurePolicy;
-use depguard_core::model::GroupResource;
+use depguard_core::model::{GroupResource, ObjectName};
 use depguard_core::rule::{ExportRef, PartialRule, RuleKey, RuleVersion};
 use depguard_core::{ControlPlane, LogicalCluster, Rule, RuleError};
 use depguard_kcp::{Allowance, Derived, ObjectText, Snapshot, Watched, WatchedObject};
@@ -42,6 +42,8 @@ pub(crate) struct WrittenTarget {
     pub(crate) dependency: usize,
     pub(crate) export: Option<ExportRef>,
     pub(crate) kind: GroupResource,
+    /// Names that the dependency excludes.
+    pub(crate) excluded: Vec<ObjectName>,
 }
 
 /// All rules, each parsed once until it is written anew. Clones share what is parsed.
@@ -96,6 +98,7 @@ impl WrittenRule {
                     dependency: edge.index,
                     export: edge.target.export.clone(),
                     kind: edge.target.gvr.group_resource(),
+                    excluded: edge.exclude_names.clone(),
                 });
                 Self(Arc::new(Parts {
                     key: rule.key().clone(),
@@ -120,8 +123,9 @@ impl WrittenRule {
             Some(partial) => (partial.key, partial.targets, partial.failure_policy),
             None => (key_of(control_plane, object), Vec::new(), FailurePolicy::Fail),
         };
-        let targets = targets.into_iter().enumerate();
-        let targets = targets.map(|(dependency, (export, kind))| WrittenTarget { dependency, export, kind }).collect();
+        // What would have narrowed the rule narrows nothing.
+        let target = |(dependency, (export, kind))| WrittenTarget { dependency, export, kind, excluded: Vec::new() };
+        let targets = targets.into_iter().enumerate().map(target).collect();
         let (version, rule) = (RuleVersion::of(object), Err(Unusable::new(error)));
         Self(Arc::new(Parts { key, version, failure_policy, rule, targets, references }))
     }

@@ -257,6 +257,8 @@ impl Edge {
             reference,
             when,
             optional: _,
+            // The rule names no target that it excludes.
+            exclude_names: _,
             on_delete: _,
             owned_dependents,
             on_missing: _,

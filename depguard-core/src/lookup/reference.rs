@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::model::label_selector::Selector;
-use crate::model::names::{Group, Namespace};
+use crate::model::names::{Group, Namespace, ObjectName};
 use crate::model::ownership::{Collected, Owner, OwnerReference};
 use crate::protocol::deletion_target::DeletionTarget;
 
@@ -61,6 +61,8 @@ pub enum ReferenceTarget<'a> {
         selector: Cow<'a, Selector>,
         /// The targets' namespace, if their kind has namespaces. `None`: any.
         namespace: Option<Cow<'a, str>>,
+        /// Names of objects that are not meant.
+        except: Cow<'a, [ObjectName]>,
     },
     /// Unknown, so any object may be meant. An evaluation refuses because of it.
     Unclear {
@@ -68,6 +70,8 @@ pub enum ReferenceTarget<'a> {
         why: String,
         /// The targets' namespace, if their kind has namespaces. `None`: any.
         namespace: Option<Cow<'a, str>>,
+        /// Names of objects that are not meant.
+        except: Cow<'a, [ObjectName]>,
     },
 }
 
@@ -126,11 +130,13 @@ impl<'a> ObjectReference<'a> {
             ReferenceTarget::Named { name, namespace, uid } => {
                 ReferenceTarget::Named { name: own(name), namespace: namespace.map(own), uid: uid.map(own) }
             }
-            ReferenceTarget::Selected { selector, namespace } => {
-                ReferenceTarget::Selected { selector: Cow::Owned(selector.into_owned()), namespace: namespace.map(own) }
-            }
-            ReferenceTarget::Unclear { why, namespace } => {
-                ReferenceTarget::Unclear { why, namespace: namespace.map(own) }
+            ReferenceTarget::Selected { selector, namespace, except } => ReferenceTarget::Selected {
+                selector: Cow::Owned(selector.into_owned()),
+                namespace: namespace.map(own),
+                except: Cow::Owned(except.into_owned()),
+            },
+            ReferenceTarget::Unclear { why, namespace, except } => {
+                ReferenceTarget::Unclear { why, namespace: namespace.map(own), except: Cow::Owned(except.into_owned()) }
             }
         };
         let Self { edge, means: _, holder, namespace, owners } = self;
@@ -160,6 +166,11 @@ impl ReferenceTarget<'_> {
     ) -> Match {
         let (Self::Named { namespace, .. } | Self::Selected { namespace, .. } | Self::Unclear { namespace, .. }) = self;
         if elsewhere(namespace.as_deref(), target_namespace) {
+            return Match::No;
+        }
+        if let Self::Selected { except, .. } | Self::Unclear { except, .. } = self
+            && except.iter().any(|name| name.as_str() == target_name)
+        {
             return Match::No;
         }
         let refers = match self {

@@ -218,6 +218,8 @@ pub enum LabelSelectorOperator {
      "message": "a selector may select nothing: leave onMissing out, or write fieldRef"},
     {"rule": "!has(self.optional) || !self.optional || !has(self.onMissing) || self.onMissing == 'Ignore'",
      "message": "an optional reference may point to nothing: leave onMissing or optional out"},
+    {"rule": "!has(self.excludeNames) || !has(self.fieldRef) || !has(self.fieldRef.value)",
+     "message": "fieldRef.value is the one name that counts: leave excludeNames out"},
 ])))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
@@ -251,6 +253,14 @@ pub struct Dependency {
     /// The reference may point to nothing: then nobody reports it as dangling. Can't be combined with `onMissing`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
+    /// Names of targets to which no reference counts, such as those of objects that every namespace has. Can't be combined
+    /// with `fieldRef.value`.
+    // In a list within a list, an API server finds the names' checks too expensive.
+    #[cfg_attr(feature = "schemars", schemars(
+        with = "Vec<schema::ObjectName>", length(min = 1, max = 32), transform = schema::without_cel_rules,
+    ))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclude_names: Option<Vec<String>>,
     /// The outcome of the deletion of a target that is still referred to. Left out: `Deny`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_delete: Option<OnDelete>,

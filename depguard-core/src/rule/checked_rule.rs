@@ -56,6 +56,7 @@ impl Rule {
             reference,
             when,
             optional,
+            exclude_names,
             on_delete,
             owned_dependents,
             on_missing,
@@ -70,6 +71,7 @@ impl Rule {
             && fails_closed(*failure_policy) >= fails_closed(other.failure_policy)
             && *on_missing >= other_edge.on_missing
             && *optional <= other_edge.optional
+            && exclude_names.iter().all(|name| other_edge.exclude_names.contains(name))
             && counts_owned(*owned_dependents) >= counts_owned(other_edge.owned_dependents)
     }
 

@@ -35,7 +35,7 @@ pub(crate) enum EdgeState {
 /// The scope in which to search for an edge's dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// No search: the edge is always about targets in another namespace, or with other labels.
+    /// No search: the edge is always about targets in another namespace, with other labels, or with other names.
     Nowhere,
     /// The target's namespace, and the dependents without a namespace.
     Namespace,
@@ -120,7 +120,7 @@ impl CompiledEdge {
             Reference::Fixed(fixed) => fixed.name.as_str() == target.name,
             Reference::Selected(selector) => selector.matches(|key| target.labels.get(key).map(String::as_str)),
         };
-        if !may_be_meant {
+        if !may_be_meant || edge.excludes(&target.name) {
             return Reach::Nowhere;
         }
         match (edge.reference.place(), &target.namespace) {

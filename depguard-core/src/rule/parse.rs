@@ -22,6 +22,8 @@ use crate::model::names::{
 
 /// The most values that a condition may list.
 const MAX_VALUES: usize = 64;
+/// The most names that a dependency may exclude.
+const MAX_NAMES: usize = 32;
 /// The most memory that the patterns of a rule may take together when they are compiled, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 
@@ -89,6 +91,7 @@ fn edge<'w>(
         selector_ref: _,
         when: written,
         optional,
+        exclude_names,
         on_delete,
         owned_dependents,
         on_missing,
@@ -103,6 +106,7 @@ fn edge<'w>(
         reference,
         when,
         optional: *optional,
+        exclude_names: names(&at, exclude_names.as_ref())?,
         on_delete: on_delete.unwrap_or_default(),
         owned_dependents: owned_dependents.unwrap_or_default(),
         on_missing: on_missing.unwrap_or_default(),
@@ -117,6 +121,10 @@ fn edge<'w>(
         let why = "can't be combined with optional: such a reference may point to nothing; leave one of them out";
         return Err(combination(at("onMissing"), why));
     }
+    if !edge.exclude_names.is_empty() && matches!(edge.reference, Reference::Fixed(_)) {
+        let why = "can't be combined with fieldRef.value, the one name that counts; leave one of them out";
+        return Err(combination(at("excludeNames"), why));
+    }
     for (field, path) in edge.paths() {
         if !edge.reference.goes_with(path) {
             let own = edge.reference.path();
@@ -125,6 +133,19 @@ fn edge<'w>(
         }
     }
     Ok(edge)
+}
+
+/// Parses the names of targets to which no reference counts.
+fn names(at: &dyn Fn(&str) -> String, written: Option<&Vec<String>>) -> Result<Vec<ObjectName>, RuleError> {
+    let Some(written) = written else { return Ok(Vec::new()) };
+    if written.is_empty() {
+        return Err(combination(at("excludeNames"), "is empty: it would exclude nothing; name an object"));
+    }
+    if written.len() > MAX_NAMES {
+        return Err(combination(at("excludeNames"), &format!("has more than {MAX_NAMES} names: name fewer")));
+    }
+    let names = written.iter().enumerate();
+    names.map(|(index, name)| named(&at(&format!("excludeNames[{index}]")), ObjectName::parse(name))).collect()
 }
 
 fn target(

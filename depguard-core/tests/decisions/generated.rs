@@ -310,6 +310,9 @@ fn reference() -> impl Strategy<Value = Value> {
         json!({"fieldRef": {"path": ".spec.refs[*].name"}, "when": {"path": ".spec.refs[*].state", "notIn": ["off"],
             "and": [{"path": ".spec.state", "in": ["on", true]}]}}),
         json!({"fieldRef": {"path": ".spec.ref"}, "optional": true}),
+        json!({"fieldRef": {"path": ".spec.refs[*].name"}, "excludeNames": ["a"]}),
+        json!({"fieldRef": {"path": ".spec.text", "split": ","}, "excludeNames": ["b", "x"]}),
+        json!({"selectorRef": {"path": ".spec.select"}, "excludeNames": ["a"]}),
         json!({"fieldRef": {"path": ".spec.ref"}, "ownedDependents": "Ignore"}),
     ]);
     let plain = select(vec![".spec.ref", "spec.ref.name", ".metadata.name"]);

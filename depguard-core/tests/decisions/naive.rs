@@ -211,7 +211,10 @@ fn is_broken(world: &World, rule: &Value) -> bool {
         (!dependency["selectorRef"].is_null() || dependency["optional"] == true)
             && !["Ignore", ""].contains(&dependency["onMissing"].as_str().unwrap_or(""))
     };
-    let is_wrong = |dependency: &Value| unreadable(dependency) || may_mean_nothing(dependency);
+    let excludes_in_vain =
+        |dependency: &Value| !dependency["excludeNames"].is_null() && !dependency["fieldRef"]["value"].is_null();
+    let is_wrong =
+        |dependency: &Value| unreadable(dependency) || may_mean_nothing(dependency) || excludes_in_vain(dependency);
     misplaced || !rule["spec"]["selector"].is_null() || dependencies.iter().any(is_wrong)
 }
 
@@ -235,7 +238,10 @@ fn blocked_by<'w>(world: &'w World, rule: &Value, dependency: &Value, target: &O
     if !fixed.is_null() && !own["namespace"].is_null() && *fixed != own["namespace"] {
         return Some(Vec::new());
     }
-    // Nobody refers to a target that a rule itself does not name or select, whatever can't be read.
+    // Nobody refers to a target that a rule itself excludes, or does not name or select, whatever can't be read.
+    if dependency["excludeNames"].as_array().is_some_and(|names| names.contains(&own["name"])) {
+        return Some(Vec::new());
+    }
     let named = &dependency["fieldRef"]["value"];
     if !named.is_null() && *named != own["name"] {
         return Some(Vec::new());

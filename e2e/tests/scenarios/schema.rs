@@ -35,6 +35,9 @@ const RIGHT: &[(&str, Edit)] = &[
             "and": [{"path": ".spec.up", "in": [true, 1, "on"]}]});
         r["spec"]["dependencies"][0]["optional"] = json!(true);
     }),
+    ("names of targets that do not count", |r| {
+        r["spec"]["dependencies"][0]["excludeNames"] = json!(["default", "kube-root-ca.crt", "system:a"]);
+    }),
     ("a fixed namespace", |r| field_ref(r)["namespace"] = json!("shared-1")),
     ("a reference by labels", |r| by_labels(r)),
     ("a selector of dependents", |r| {
@@ -197,6 +200,20 @@ const WRONG: &[(&str, Edit, &str)] = &[
         },
         "leave onMissing or optional out",
     ),
+    (
+        "excluded names beside the one name that counts",
+        |r| {
+            r["spec"]["dependencies"][0]["fieldRef"] = json!({"value": "a"});
+            r["spec"]["dependencies"][0]["excludeNames"] = json!(["b"]);
+        },
+        "leave excludeNames out",
+    ),
+    (
+        "an excluded name that no object has",
+        |r| r["spec"]["dependencies"][0]["excludeNames"] = json!(["a*"]),
+        "excludeNames[0]: Invalid value",
+    ),
+    ("no excluded name", |r| r["spec"]["dependencies"][0]["excludeNames"] = json!([]), "excludeNames: Invalid value"),
     ("an empty path", |r| path(r, ""), "fieldRef.path: Invalid value"),
     ("two dots", |r| path(r, ".spec..name"), "write the path of a field, such as .spec.vpcRef.name"),
     ("a filter", |r| path(r, ".spec.vpcs[?(@.a=='b')].name"), "fieldRef.path: Invalid value"),

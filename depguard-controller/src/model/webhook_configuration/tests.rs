@@ -28,7 +28,7 @@ fn a_revision_is_of_one_configuration() {
             "metadata": {
                 "name": "dependency-controller",
                 "labels": {"app.kubernetes.io/managed-by": "depguard"},
-                "annotations": {"dependencies.opendefense.cloud/configuration-revision": "4"},
+                "annotations": {"dependencies.opendefense.cloud/configuration-revision": "5"},
             },
             "webhooks": [{
                 "name": "dependency-controller.dependencies.opendefense.cloud", "clientConfig": clients.fail,
@@ -46,10 +46,10 @@ fn a_revision_is_of_one_configuration() {
 #[test]
 fn rules_that_ignore_failures_have_a_webhook_of_their_own() {
     let mut kinds = Kinds::default();
-    kinds.insert(FailurePolicy::Ignore, kind("configmaps"));
+    kinds.insert(FailurePolicy::Ignore, kind("configmaps"), &[]);
     let alone = desired(&kinds, &client_configs());
     assert_eq!(alone["webhooks"].as_array().unwrap().len(), 1);
-    kinds.insert(FailurePolicy::Fail, kind("configmaps"));
+    kinds.insert(FailurePolicy::Fail, kind("configmaps"), &[]);
     let both = desired(&kinds, &client_configs());
     assert_eq!(both["webhooks"][1], alone["webhooks"][0]);
     assert_eq!(both["webhooks"][0]["failurePolicy"], "Fail");
@@ -162,8 +162,44 @@ fn the_last_target_gone_it_is_deleted_once() {
 
 /// Returns the desired configuration in plain Kubernetes.
 fn in_kubernetes(kinds: &[&str]) -> Value {
-    let clients = ClientConfigs { own_namespace: Some("depguard-system".to_owned()), ..client_configs() };
-    desired(&Kinds { fail: kinds.iter().map(|name| kind(name)).collect(), ..Kinds::default() }, &clients)
+    of_kubernetes(&Kinds { fail: kinds.iter().map(|name| (kind(name), BTreeSet::new())).collect(), ..Kinds::default() })
+}
+
+fn of_kubernetes(kinds: &Kinds) -> Value {
+    desired(kinds, &ClientConfigs { own_namespace: Some("depguard-system".to_owned()), ..client_configs() })
+}
+
+#[test]
+fn a_webhook_does_not_hear_of_a_name_if_all_its_rules_exclude_it() {
+    let names = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect::<Vec<_>>();
+    let condition = "request.resource.group != '' || request.resource.resource != 'configmaps' || \
+         oldObject == null || !(oldObject.metadata.name in ['b'])";
+    let mut kinds = Kinds::default();
+    kinds.insert(FailurePolicy::Fail, kind("configmaps"), &names(&["a", "b"]));
+    kinds.insert(FailurePolicy::Fail, kind("configmaps"), &names(&["c", "b"]));
+    kinds.insert(FailurePolicy::Fail, kind("vpcs.network.example.com"), &[]);
+    let conditions = |kinds: &Kinds| of_kubernetes(kinds)["webhooks"][0]["matchConditions"].clone();
+    assert_eq!(conditions(&kinds), json!([{"name": "configmaps", "expression": condition}]));
+    assert_eq!(desired(&kinds, &client_configs())["webhooks"][0].get("matchConditions"), None, "in a kcp");
+    // What a rule of the other policy says is that webhook's.
+    kinds.insert(FailurePolicy::Ignore, kind("configmaps"), &[]);
+    assert_eq!(of_kubernetes(&kinds)["webhooks"][1].get("matchConditions"), None);
+    assert_eq!(conditions(&kinds)[0]["expression"], condition);
+    // One rule that doesn't exclude the name is enough, in whatever order.
+    let mut other = Kinds::default();
+    other.insert(FailurePolicy::Fail, kind("configmaps"), &[]);
+    other.insert(FailurePolicy::Fail, kind("configmaps"), &names(&["b"]));
+    kinds.insert(FailurePolicy::Fail, kind("configmaps"), &[]);
+    assert_eq!((conditions(&kinds), conditions(&other)), (Value::Null, Value::Null));
+    // Helm's releases keep the condition of their own.
+    let mut secrets = Kinds::default();
+    secrets.insert(FailurePolicy::Fail, kind("secrets"), &names(&["b"]));
+    assert_eq!(conditions(&secrets).as_array().unwrap().len(), 2);
+    // With a list that is too long, API servers ask about each name.
+    let long: Vec<_> = (0..32).map(|n| format!("{n}{}", "x".repeat(250)).parse().unwrap()).collect();
+    let mut many = Kinds::default();
+    many.insert(FailurePolicy::Fail, kind("configmaps"), &long);
+    assert_eq!(conditions(&many), Value::Null);
 }
 
 #[test]
@@ -240,7 +276,7 @@ fn what_a_newer_version_wrote_is_left_to_it_while_it_has_all_that_is_needed() {
 fn a_configuration_whose_signature_is_renewed_is_in_force_all_the_while() {
     let buckets = Buckets::new(4).unwrap().keyed(RegisterKey::new([7; RegisterKey::LEN]));
     let at = |path: String| {
-        let kinds = Kinds { fail: [kind("vpcs.network.example.com")].into(), ignore: BTreeSet::new() };
+        let kinds = Kinds { fail: [(kind("vpcs.network.example.com"), BTreeSet::new())].into(), ..Kinds::default() };
         let client = json!({"service": {"namespace": "ns", "name": "hook", "path": path}});
         desired(&kinds, &ClientConfigs { fail: client.clone(), ignore: client, own_namespace: None })
     };

@@ -32,22 +32,22 @@ enum Change {
 }
 
 /// Drawn form of a kind: its scope, and the targets and options of its references.
-type DrawnKind = (bool, Vec<(Index, [bool; 3])>);
+type DrawnKind = (bool, Vec<(Index, [bool; 4])>);
 
 /// Returns schemas. In an acyclic one each kind refers to earlier kinds only.
 fn schema(is_acyclic: bool) -> impl Strategy<Value = Schema> {
-    let reference = (any::<Index>(), any::<[bool; 3]>());
+    let reference = (any::<Index>(), any::<[bool; 4]>());
     let kind = (prop::bool::weighted(0.7), vec(reference, 0..4));
     vec(kind, 2..5).prop_map(move |drawn| {
         let scopes: Vec<_> = drawn.iter().map(|(is_namespaced, _)| *is_namespaced).collect();
         let kind = |(number, (is_namespaced, references)): (usize, DrawnKind)| {
             let targets = if is_acyclic { number } else { scopes.len() };
             let references = references.into_iter().filter(|_| targets > 0);
-            let references = references.map(|(target, [is_list, is_qualified, is_conditional])| {
+            let references = references.map(|(target, [is_list, is_qualified, is_conditional, is_excluding])| {
                 let target = target.index(targets);
                 // Without a namespace such a reference means any namespace, which no foreign key can say.
                 let is_qualified = scopes[target] && (is_qualified || !is_namespaced);
-                Reference { target, is_list, is_qualified, is_conditional }
+                Reference { target, is_list, is_qualified, is_conditional, is_excluding }
             });
             Kind { is_namespaced, references: references.collect() }
         };
@@ -146,9 +146,9 @@ fn a_deleted_namespace_ends_if_and_only_if_deferred_keys_allow_it() {
         for object in stored.values_mut() {
             for field in 0..object.values.len() {
                 let mut targets = schema.targets(object, field).into_iter();
-                let is_conditional = schema.kinds[object.key.kind].references[field].is_conditional;
+                let reference = &schema.kinds[object.key.kind].references[field];
                 object.values[field].retain(|mention| {
-                    (is_conditional && !mention.counts) || targets.next().is_some_and(|target| keys.contains(&target))
+                    !reference.counts(mention) || targets.next().is_some_and(|target| keys.contains(&target))
                 });
             }
         }

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 pub(crate) const GROUP: &str = "g.example.com";
 pub(crate) const NAMESPACES: [&str; 2] = ["n0", "n1"];
 pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
+/// Name that some references exclude.
+const EXCLUDED: &str = NAMES[2];
 
 /// Kinds, and the references between them.
 #[derive(Debug, Clone)]
@@ -30,6 +32,8 @@ pub(crate) struct Reference {
     pub(crate) is_qualified: bool,
     /// True: the reference counts only if a third field says the target's kind.
     pub(crate) is_conditional: bool,
+    /// True: references to [`EXCLUDED`] don't count.
+    pub(crate) is_excluding: bool,
 }
 
 /// Identity of an object. Cluster-scoped objects have an empty namespace.
@@ -75,6 +79,9 @@ impl Schema {
                         true => json!({"path": format!("{at}.left"), "notIn": [true]}),
                         false => json!({"path": format!("{at}.kind"), "in": [kind_name(reference.target)]}),
                     };
+                }
+                if reference.is_excluding {
+                    dependency["excludeNames"] = json!([EXCLUDED]);
                 }
                 dependency
             });
@@ -127,13 +134,20 @@ impl Schema {
     /// Returns the targets that an object's reference of this number means: what its row in a table says.
     pub(crate) fn targets(&self, object: &Object, field: usize) -> Vec<Key> {
         let reference = &self.kinds[object.key.kind].references[field];
-        let counting = object.values[field].iter().filter(|mention| mention.counts || !reference.is_conditional);
+        let counting = object.values[field].iter().filter(|mention| reference.counts(mention));
         let target = |mention: &Mention| {
             let said = mention.namespace.filter(|_| reference.is_qualified).unwrap_or(object.key.namespace);
             let namespace = if self.kinds[reference.target].is_namespaced { said } else { "" };
             Key { kind: reference.target, namespace, name: mention.name }
         };
         counting.map(target).collect()
+    }
+}
+
+impl Reference {
+    /// Returns true if a value of the reference means an object.
+    pub(crate) fn counts(&self, mention: &Mention) -> bool {
+        (mention.counts || !self.is_conditional) && !(self.is_excluding && mention.name == EXCLUDED)
     }
 }
 

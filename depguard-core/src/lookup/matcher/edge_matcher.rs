@@ -69,6 +69,8 @@ impl EdgeMatcher {
             reference,
             when,
             optional: _,
+            // `means`, and each target that is selected or unclear, look at them.
+            exclude_names: _,
             on_delete: _,
             owned_dependents,
             on_missing: _,
@@ -301,7 +303,7 @@ impl EdgeMatcher {
                 Place::Fixed(fixed) => Some(Cow::Borrowed(fixed.as_str())),
                 Place::Said(_) => None,
             };
-            ReferenceTarget::Unclear { why, namespace }
+            ReferenceTarget::Unclear { why, namespace, except: Cow::Borrowed(&edge.exclude_names) }
         })
     }
 
@@ -351,6 +353,9 @@ impl EdgeMatcher {
         value: Value<'i>,
         name: Cow<'i, str>,
     ) -> Option<ReferenceTarget<'i>> {
+        if edge.excludes(&name) {
+            return None;
+        }
         // An absent or empty value matches every target: Go writes an empty value for an absent one.
         let beside = |beside: Option<CorrelatedPath>| {
             beside.and_then(|beside| beside.value(item, value.at)).filter(|value| !value.is_empty())
@@ -399,6 +404,7 @@ impl EdgeMatcher {
         let hits = item.hits(self.subject).iter().filter(|hit| self.holds(edge, item, hit.at));
         hits.filter_map(move |hit| {
             let namespace = item.namespace().map(Cow::Borrowed);
+            let except = Cow::Borrowed(edge.exclude_names.as_slice());
             let selector = match &edge.reference {
                 Reference::Selected(selector) => Ok(Some(Cow::Borrowed(selector))),
                 Reference::Field(_) | Reference::Fixed(_) | Reference::Selector(_) => {
@@ -406,11 +412,11 @@ impl EdgeMatcher {
                 }
             };
             match selector {
-                Ok(selector) => Some(ReferenceTarget::Selected { selector: selector?, namespace }),
+                Ok(selector) => Some(ReferenceTarget::Selected { selector: selector?, namespace, except }),
                 Err(error) => {
                     let path = edge.reference.path();
                     let why = format!("has an invalid selector at `{path}`: {}", error.reason());
-                    Some(ReferenceTarget::Unclear { why, namespace })
+                    Some(ReferenceTarget::Unclear { why, namespace, except })
                 }
             }
         })

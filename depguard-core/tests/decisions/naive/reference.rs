@@ -98,6 +98,7 @@ pub(crate) fn named(dependency: &Value, object: &Value) -> Option<Vec<NamedObjec
         let is_kind = absent_or(part("group"), &dependency["group"])
             && absent_or(part("kind"), &dependency["kind"])
             && of_version.is_none_or(|version| dependency["group"] == group(&version));
+        let name = name.filter(|name| !strings(&dependency["excludeNames"]).contains(name));
         is_kind.then_some(NamedObject { name: name?, namespace: said.or(own), uid: part("uid") })
     });
     Some(named.collect())

@@ -256,6 +256,7 @@ impl Import<'_> {
                 selector_ref,
                 when: None,
                 optional: false,
+                exclude_names: None,
                 on_delete: Some(on_delete).filter(|on_delete| *on_delete != OnDelete::Deny),
                 owned_dependents: None,
                 on_missing: None,

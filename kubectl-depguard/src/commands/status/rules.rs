@@ -50,6 +50,8 @@ const OTHERS: [&str; 5] =
 #[derive(Debug, Default)]
 pub(crate) struct RuleInventory {
     pub(super) rules: Vec<RuleStatus>,
+    /// The rules as they were read, if this is a cluster of its own; `None` if they could not be read.
+    objects: Option<Vec<Value>>,
     pub(crate) configurations: Vec<Value>,
     /// True if all configurations that matter for the rules were read.
     all_configurations: bool,
@@ -120,7 +122,8 @@ pub(crate) async fn read(live: &ApiServer, unread: &mut Vec<StatusReadFailure>) 
         }
         return Ok(found);
     }
-    let mut found = RuleInventory { all_configurations: true, is_elsewhere: true, ..RuleInventory::default() };
+    let objects = Some(Vec::new());
+    let mut found = RuleInventory { all_configurations: true, is_elsewhere: true, objects, ..RuleInventory::default() };
     for view in views {
         let paths = match view.list_json(BINDINGS).await {
             Ok(list) => list.items.iter().filter_map(path_of).collect(),
@@ -233,8 +236,9 @@ async fn here(
             found.rules = list.items.iter().map(RuleStatus::from_rule).collect();
             // The kind is served in each workspace that has bound depguard's export.
             found.is_elsewhere = control_plane == ControlPlane::Kcp;
+            found.objects = Some(list.items);
         }
-        Err(why) if why.is_not_found() => {}
+        Err(why) if why.is_not_found() => found.objects = Some(Vec::new()),
         // kcp answers 403 for a kind that is not bound.
         Err(why) if why.status() == Some(403) => {
             let unread_ = self::unread("the rules", "list dependencyrules.dependencies.opendefense.cloud", &why);
@@ -315,7 +319,7 @@ impl RuleInventory {
     pub(super) fn drifts(&self) -> Vec<String> {
         let own_namespace = parts::namespace(&self.configurations);
         let drifts = self.configurations.iter().filter_map(|configuration| {
-            let fields = depguard_controller::drift(configuration, own_namespace.as_deref());
+            let fields = depguard_controller::drift(configuration, own_namespace.as_deref(), self.objects.as_deref());
             let name = text(configuration, "/metadata/name");
             (!fields.is_empty()).then(|| {
                 format!(

@@ -231,6 +231,7 @@ fn plain([group, version, resource]: [&str; 3], field: FieldRef) -> Dependency {
         selector_ref: None,
         when: None,
         optional: false,
+        exclude_names: None,
         on_delete: None,
         owned_dependents: None,
         on_missing: None,

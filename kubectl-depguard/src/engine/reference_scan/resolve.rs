@@ -117,7 +117,11 @@ mod tests {
         let selector =
             LabelSelector { match_labels: Some([("app".to_owned(), "a7".to_owned())].into()), ..Default::default() };
         let selector = Selector::parse(&selector).unwrap();
-        let means = ReferenceTarget::Selected { selector: Cow::Borrowed(&selector), namespace: Some("x".into()) };
+        let means = ReferenceTarget::Selected {
+            selector: Cow::Borrowed(&selector),
+            namespace: Some("x".into()),
+            except: (&[]).into(),
+        };
         assert_eq!(candidates(&means, &kind, &names, &Labels::from_objects(&objects)), [7]);
     }
 }

@@ -137,14 +137,18 @@ fn field(dependency: &Value) -> String {
     }
 }
 
-/// Returns the condition on which the reference counts, as the end of a cell.
+/// Returns the names that don't count and the condition on which the reference counts, as the end of a cell.
 fn condition(dependency: &Value) -> String {
     let when = &dependency["when"];
-    match when["path"].as_str() {
+    let excluded: String =
+        list(&dependency["excludeNames"]).filter_map(Value::as_str).map(|name| format!(", but not `{name}`")).collect();
+    let warns = if dependency["onDelete"] == "Warn" { ", with a warning only" } else { "" };
+    let condition = match when["path"].as_str() {
         Some(path) => {
             let values: Vec<_> = list(&when["in"]).filter_map(Value::as_str).collect();
             format!(", while `{path}` is {}", values.join(" or "))
         }
         None => String::new(),
-    }
+    };
+    format!("{excluded}{condition}{warns}")
 }

@@ -148,6 +148,7 @@ fn a_rule_whose_references_no_configuration_covers_is_not_enforced() {
     let foreign = configuration("foreign", "CREATE", "compute.example.com", "machines");
     let found = |on_missing, configurations: &[&Value]| {
         let mut found = RuleInventory {
+            objects: None,
             rules: vec![RuleStatus::from_rule(&rule(on_missing))],
             configurations: configurations.iter().copied().cloned().collect(),
             all_configurations: true,
