@@ -4,6 +4,7 @@ mod unapplied;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use depguard_controller::manifests::AGGREGATE;
 use depguard_core::lookup::ReferenceTarget;
 use depguard_core::model::{GroupResource, Namespace};
 use schemars::JsonSchema;
@@ -32,9 +33,9 @@ use crate::options::Global;
 /// unused, if a rule that may mean its kind could not be read or can't find its dependents, if a kind of dependents or
 /// a reference that may mean the object could not be read, or if a kind that is served, or that is in the files, may refer
 /// to it by a rule of a pack (`kubectl depguard rules list`) that is not applied. What a cluster puts into each namespace
-/// is left out: ServiceAccount `default` and ConfigMap `kube-root-ca.crt`. Objects that are being deleted are left out. An
-/// object that another one makes and keeps is not unused, as the Secret of a Certificate (packs know these kinds). An object's
-/// reference to itself doesn't count.
+/// is left out: ServiceAccount `default` and ConfigMap `kube-root-ca.crt`. So are the ClusterRoles of packs. Objects that are
+/// being deleted are left out. An object that another one makes and keeps is not unused, as the Secret of a Certificate (packs
+/// know these kinds). An object's reference to itself doesn't count.
 ///
 /// Lists the objects in the namespace of the context, or all objects with -A, also those without a namespace; with -f,
 /// the objects of the files. Dependents are searched in all namespaces from which a rule lets them refer. With -l or
@@ -133,7 +134,8 @@ impl Report {
         for (object, uses) in scan.objects.iter().zip(uses(scan)) {
             let Some(edges) = edges.get(&object.kind.gvr.group_resource()) else { continue };
             let kind = object.kind.gvr.group_resource();
-            if !object.is_asked_for() || object.terminating || each_namespace_has(&kind, object.name()) {
+            let comes_along = each_namespace_has(&kind, object.name()) || is_of_a_pack(object);
+            if !object.is_asked_for() || object.terminating || comes_along {
                 continue;
             }
             report.looked_at += 1;
@@ -193,6 +195,11 @@ fn uses(scan: &Scan) -> Vec<Uses> {
         }
     }
     uses
+}
+
+/// Returns true for a ClusterRole that comes with rules: depguard's own, which is in no file, aggregates it.
+fn is_of_a_pack(object: &Object) -> bool {
+    object.kind.gvr.resource.as_str() == "clusterroles" && object.referent.labels.contains_key(AGGREGATE)
 }
 
 /// Returns the reasons why an object without a known use may be used nevertheless; `edges`: the edges whose target it is.

@@ -253,6 +253,39 @@ async fn what_a_pack_knows_to_be_used_is_not_offered_while_its_rules_are_not_app
 }
 
 #[tokio::test]
+async fn a_cluster_role_that_another_one_aggregates_is_used() {
+    let role = |name: &str, labels: &str, more: &str| {
+        format!(
+            "---\n{{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {{name: {name}, labels: {labels}}}{more}}}\n"
+        )
+    };
+    let binding = "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: b}, \
+                   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: whole}}\n";
+    let rules = depguard(&["rules", "show", "kubernetes-cluster"]).await.well();
+    let by_labels = "{matchLabels: {part: one}}";
+    let by_expressions = "{matchExpressions: [{key: part, operator: In, values: [two]}]}";
+    for (selectors, unused) in [
+        (vec![by_labels, by_expressions], &[][..]),
+        (vec![by_expressions, by_labels], &[]),
+        (vec![by_labels], &["ClusterRole/-/two"]),
+        (vec![by_expressions], &["ClusterRole/-/one"]),
+        (vec![], &["ClusterRole/-/one", "ClusterRole/-/two"]),
+    ] {
+        let rule = format!(", aggregationRule: {{clusterRoleSelectors: [{}]}}", selectors.join(", "));
+        let roles = [role("whole", "{}", &rule), role("one", "{part: one}", ""), role("two", "{part: two}", "")];
+        let folder = tempfile::tempdir().unwrap();
+        let file = write(folder.path(), "all.yaml", &format!("{rules}{}{binding}", roles.concat()));
+        let told = depguard(&["unused", "-A", "-o", "json", "-f", file.to_str().unwrap()]).await;
+        let report: Value = serde_json::from_str(&told.out).unwrap();
+        assert_eq!(names(&report["unused"]), unused, "{rule}: {report}");
+        // The ClusterRole of the pack is looked at no more than what each namespace has.
+        assert_eq!(report["unknown"], json!([]), "{report}");
+        let expected = if unused.is_empty() { ExitStatus::Well } else { ExitStatus::Finding };
+        assert_eq!(told.status, expected, "{report}");
+    }
+}
+
+#[tokio::test]
 async fn a_served_kind_of_a_pack_that_is_not_applied_leaves_it_unknown() {
     let bed = crate::bed::Bed::kubernetes().await;
     let cluster = bed.endpoint();
