@@ -28,7 +28,7 @@ pub use compiled_rule::CompiledRule;
 pub(crate) use error::RuleError;
 pub use kind_order::KindOrder;
 pub use partial_rule::PartialRule;
-pub use reference::{FieldCondition, FieldReference, FixedReference, Place, Reference, ValueSource};
+pub use reference::{FieldCondition, FieldReference, FixedReference, Place, Reference, SelectorReference, ValueSource};
 pub use rule_version::RuleVersion;
 
 /// Key of a rule: its name, and in kcp its logical cluster, which is also the logical cluster of the dependents'

@@ -53,6 +53,7 @@ mod kind_facts;
 mod left_out;
 mod local_target;
 mod openapi;
+mod selector_fields;
 mod target_namespace;
 
 pub use crate::schema::built_in_fields::built_in_fields;
@@ -60,6 +61,7 @@ pub use crate::schema::kind_facts::{KindFacts, KindState};
 pub use crate::schema::left_out::left_out;
 pub use crate::schema::local_target::{LocalTarget, left_out_export, local_targets};
 pub use crate::schema::openapi::{ExpectedType, ScalarTypes, Schema, SchemaFit};
+pub use crate::schema::selector_fields::unclear_selector;
 pub use crate::schema::target_namespace::{NamespaceMismatch, NamespaceProblem, namespace};
 
 /// Maximum number of selectable fields that a version may have.

@@ -198,7 +198,7 @@ pub const GOOD_RULES: [&str; 3] = [
     "pattern":"^vpc/(.*)$","replacement":"$1"},"when":{"path":".spec.state","notIn":["Running",true,7],
     "and":[{"path":".spec.refs.*.up","in":[true]}]},"optional":true,"excludeNames":["default"],
     "onDelete":"Warn","ownedDependents":"Ignore","message":"detach {target} first"},{"group":"network.example.com","version":"v1",
-    "resource":"subnets","selectorRef":{"path":".spec.selector"}},{"group":"","version":"v1","resource":"secrets",
+    "resource":"subnets","selectorRef":{"path":".spec.selector","narrowedBy":["near"]}},{"group":"","version":"v1","resource":"secrets",
     "selectorRef":{"selector":{"matchLabels":{"tier":"prod"}}}}]}}"#,
 ];
 

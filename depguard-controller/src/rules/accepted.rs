@@ -18,6 +18,9 @@ pub(crate) fn accepted(parsed: &Rule, schema: Option<&Schema>) -> Finding {
             findings.note(format!("the paths were not checked: the schema of {dependents} is not known"));
         }
         Some(schema) => {
+            for unclear in parsed.edges().iter().filter_map(|edge| schema::unclear_selector(edge, schema)) {
+                findings.note(unclear);
+            }
             for path in schema::paths(parsed, schema) {
                 match path.fit {
                     SchemaFit::Fits => {}

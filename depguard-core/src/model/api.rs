@@ -379,18 +379,26 @@ pub struct FieldRef {
     pub replacement: Option<String>,
 }
 
-/// Targets that are selected by their labels. Exactly one of the two fields is set.
+/// Targets that are selected by their labels. Exactly one of `path` and `selector` is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = [
     {"rule": "has(self.path) != has(self.selector)", "message": "write exactly one of path and selector"},
+    {"rule": "!has(self.narrowedBy) || has(self.path)", "message": "narrowedBy needs a path"},
+    {"rule": "!has(self.narrowedBy) || !self.narrowedBy.exists(name, name in ['matchLabels', 'matchExpressions'])",
+     "message": "matchLabels and matchExpressions are read themselves: leave them out of narrowedBy"},
 ])))]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct SelectorRef {
     /// The path of a LabelSelector, or of a plain map of labels, such as `.spec.selector`.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Fields that the selectors at `path` may have beside `matchLabels` and `matchExpressions`, and that only narrow what
+    /// is selected: the reference counts as if they were absent. Any other field makes the selection unclear.
+    #[cfg_attr(feature = "schemars", schemars(length(min = 1, max = 16), inner(length(min = 1, max = 63))))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrowed_by: Option<Vec<String>>,
     /// The selector itself, the same for every dependent.
     // In a list without bound, an API server would find the selector's checks too expensive.
     #[cfg_attr(feature = "schemars", schemars(transform = schema::without_cel_rules))]

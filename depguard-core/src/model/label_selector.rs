@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
 use crate::model::api;
 use crate::model::api::LabelSelectorOperator as Operator;
 
@@ -54,6 +57,9 @@ impl SelectorError {
 }
 
 impl Selector {
+    /// The fields of a LabelSelector.
+    pub(crate) const FIELDS: [&str; 2] = ["matchLabels", "matchExpressions"];
+
     /// Checks a LabelSelector as Kubernetes does.
     pub fn parse(selector: &api::LabelSelector) -> Result<Self, SelectorError> {
         let labels = (selector.match_labels.iter().flatten())
@@ -64,15 +70,24 @@ impl Selector {
         Ok(Self { requirements: labels.chain(expressions).collect::<Result<_, _>>()? })
     }
 
-    /// Reads a selector as it stands in an object: a LabelSelector, or a plain map of labels. `None` for `null`.
-    pub(crate) fn read(json: &str) -> Result<Option<Self>, SelectorError> {
-        #[derive(serde::Deserialize)]
+    /// Reads a selector as it stands in an object: a LabelSelector, or a plain map of labels. `None` for `null`. The fields
+    /// `narrowed_by` are passed over.
+    pub(crate) fn read(json: &str, narrowed_by: &[String]) -> Result<Option<Self>, SelectorError> {
+        #[derive(Deserialize)]
         #[serde(untagged)]
         enum Shape {
             Selector(api::LabelSelector),
             Labels(std::collections::BTreeMap<String, String>),
         }
-        let selector = match serde_json::from_str(json).map_err(|_| SelectorError::Shape)? {
+        let shape = if narrowed_by.is_empty() {
+            serde_json::from_str(json)
+        } else {
+            serde_json::from_str::<Option<Map<String, Value>>>(json).and_then(|mut fields| {
+                fields.iter_mut().for_each(|fields| fields.retain(|name, _| !narrowed_by.contains(name)));
+                fields.map(|fields| Shape::deserialize(Value::Object(fields))).transpose()
+            })
+        };
+        let selector = match shape.map_err(|_| SelectorError::Shape)? {
             None => return Ok(None),
             Some(Shape::Selector(selector)) => selector,
             Some(Shape::Labels(labels)) => api::LabelSelector { match_labels: Some(labels), match_expressions: None },
@@ -176,8 +191,7 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     Dependent, Edge, ExportRef, FieldCondition, FieldReference, FixedReference, Place, Reference, Rule, RuleError,
-    RuleKey, Target, ValueSource, missing_field,
+    RuleKey, SelectorReference, Target, ValueSource, missing_field,
 };
 use crate::model::api::{self, OnMissing, Scalar};
 use crate::model::control_plane::ControlPlane;
@@ -24,6 +24,8 @@ use crate::model::names::{
 const MAX_VALUES: usize = 64;
 /// The most names that a dependency may exclude.
 const MAX_NAMES: usize = 32;
+/// The most fields of a selector that may narrow it.
+const MAX_FIELDS: usize = 16;
 /// The most memory that the patterns of a rule may take together when they are compiled, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 
@@ -198,9 +200,25 @@ fn reference<'w>(
 }
 
 fn selector_reference(at: &dyn Fn(&str) -> String, written: &api::SelectorRef) -> Result<Reference, RuleError> {
-    let api::SelectorRef { path: written, selector } = written;
+    let api::SelectorRef { path: written, narrowed_by, selector } = written;
+    if narrowed_by.as_ref().is_some_and(Vec::is_empty) {
+        return Err(combination(at("narrowedBy"), "is empty: it would pass over nothing; name a field"));
+    }
+    let narrowed_by = narrowed_by.as_deref().unwrap_or_default();
+    if narrowed_by.len() > MAX_FIELDS {
+        return Err(combination(at("narrowedBy"), &format!("has more than {MAX_FIELDS} fields: name fewer")));
+    }
+    if let Some(own) = narrowed_by.iter().find(|name| Selector::FIELDS.contains(&name.as_str())) {
+        return Err(combination(at("narrowedBy"), &format!("has `{own}`, which is read itself: leave it out")));
+    }
     match (written, selector) {
-        (Some(written), None) => Ok(Reference::Selector(path(&at("path"), written)?)),
+        (Some(written), None) => Ok(Reference::Selector(SelectorReference {
+            path: path(&at("path"), written)?,
+            narrowed_by: narrowed_by.to_vec(),
+        })),
+        (None, Some(_)) if !narrowed_by.is_empty() => {
+            Err(combination(at("narrowedBy"), "can't be combined with selector: leave one of them out"))
+        }
         (None, Some(selector)) => match Selector::parse(selector) {
             Ok(selector) => Ok(Reference::Selected(selector)),
             Err(error) => Err(RuleError::Selector { field: at("selector"), error }),

@@ -24,7 +24,7 @@ pub enum Reference {
     /// The rule holds the name, and each dependent refers to the target of this name.
     Fixed(Box<FixedReference>),
     /// The dependent selects the target by labels: the field holds a label selector.
-    Selector(FieldPath),
+    Selector(SelectorReference),
     /// The rule holds the label selector, and each dependent refers to all targets that it selects.
     Selected(Selector),
 }
@@ -55,6 +55,16 @@ pub struct FieldReference {
     pub api_version: Option<FieldPath>,
     /// The target's UID.
     pub uid: Option<FieldPath>,
+}
+
+/// A field that holds a label selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SelectorReference {
+    /// The selector.
+    pub path: FieldPath,
+    /// Fields of the selector that only narrow what it selects, so that nothing is missed without them.
+    pub narrowed_by: Vec<String>,
 }
 
 /// A name that stands in the rule, for all dependents.
@@ -115,7 +125,7 @@ impl Reference {
     pub fn path(&self) -> &FieldPath {
         match self {
             Self::Field(field) => &field.path,
-            Self::Selector(path) => path,
+            Self::Selector(selector) => &selector.path,
             Self::Fixed(_) | Self::Selected(_) => &EACH,
         }
     }
@@ -170,7 +180,7 @@ impl Reference {
 
     pub(super) fn paths(&self) -> impl Iterator<Item = (&'static str, &FieldPath)> {
         let (one, field) = match self {
-            Self::Selector(path) => (Some(("selectorRef.path", path)), None),
+            Self::Selector(SelectorReference { path, narrowed_by: _ }) => (Some(("selectorRef.path", path)), None),
             Self::Field(field) => (None, Some(field.paths())),
             Self::Fixed(_) => (self.place().path().map(|path| ("fieldRef.namespacePath", path)), None),
             Self::Selected(_) => (None, None),

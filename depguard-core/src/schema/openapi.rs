@@ -3,6 +3,7 @@
 mod objects;
 mod paths;
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
@@ -82,19 +83,8 @@ impl Schema {
     /// Follows a path. If wildcards lead to several nodes, the best result counts.
     pub fn fit(&self, path: &FieldPath, expected: ExpectedType) -> SchemaFit {
         let mut search = SchemaSearch { schema: self, open: false, never: None };
-        let mut nodes = vec![&self.root];
-        let mut so_far = String::new();
-        for (depth, segment) in path.segments().iter().enumerate() {
-            let mut next = Vec::new();
-            for node in nodes {
-                search.step(node, segment, depth == 0, &so_far, &mut next);
-                if next.len() > MAX_NODES {
-                    return SchemaFit::Open;
-                }
-            }
-            nodes = next;
-            so_far.push_str(&shown(segment));
-        }
+        let Some(nodes) = search.follow(path) else { return SchemaFit::Open };
+        let so_far: String = path.segments().iter().map(shown).collect();
         let fits = nodes.into_iter().any(|node| search.leaf(node, expected, &so_far));
         match search {
             _ if fits => SchemaFit::Fits,
@@ -103,6 +93,13 @@ impl Schema {
                 never.unwrap_or_else(|| SchemaFit::Missing(format!("`{so_far}` never has a value")))
             }
         }
+    }
+
+    /// Returns the fields that the schema describes in the objects at a path; none if it describes too many objects.
+    pub(super) fn fields(&self, path: &FieldPath) -> BTreeSet<&str> {
+        let nodes = SchemaSearch { schema: self, open: false, never: None }.follow(path);
+        let nodes = nodes.into_iter().flatten().map(|node| self.resolve(node));
+        nodes.filter_map(|node| node.get("properties")?.as_object()).flat_map(Map::keys).map(String::as_str).collect()
     }
 
     /// Returns the schema that a node refers to, if the node is only a reference; else the node itself.
@@ -131,6 +128,25 @@ struct SchemaSearch<'s> {
 }
 
 impl<'s> SchemaSearch<'s> {
+    /// Follows a path. Returns the schemas to which the path leads, by its wildcards perhaps to several; `None` if these are
+    /// too many.
+    fn follow(&mut self, path: &FieldPath) -> Option<Vec<&'s Value>> {
+        let mut nodes = vec![&self.schema.root];
+        let mut so_far = String::new();
+        for (depth, segment) in path.segments().iter().enumerate() {
+            let mut next = Vec::new();
+            for node in nodes {
+                self.step(node, segment, depth == 0, &so_far, &mut next);
+                if next.len() > MAX_NODES {
+                    return None;
+                }
+            }
+            nodes = next;
+            so_far.push_str(&shown(segment));
+        }
+        Some(nodes)
+    }
+
     /// Follows one segment from a node, and adds the nodes to which it leads to `next`.
     fn step(&mut self, node: &'s Value, segment: &Segment, at_root: bool, so_far: &str, next: &mut Vec<&'s Value>) {
         let node = self.schema.resolve(node);

@@ -231,6 +231,7 @@ fn spec() -> impl Strategy<Value = Value> {
         json!({"tier": "prod"}),
         json!({"matchLabels": {"tier": "prod"}}),
         json!({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["test"]}]}),
+        json!({"matchLabels": {"tier": "prod"}, "near": true}),
         json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": []}]}),
         json!("tier"),
     ]);
@@ -313,6 +314,7 @@ fn reference() -> impl Strategy<Value = Value> {
         json!({"fieldRef": {"path": ".spec.refs[*].name"}, "excludeNames": ["a"]}),
         json!({"fieldRef": {"path": ".spec.text", "split": ","}, "excludeNames": ["b", "x"]}),
         json!({"selectorRef": {"path": ".spec.select"}, "excludeNames": ["a"]}),
+        json!({"selectorRef": {"path": ".spec.select", "narrowedBy": ["near", "policy"]}}),
         json!({"fieldRef": {"path": ".spec.ref"}, "ownedDependents": "Ignore"}),
     ]);
     let plain = select(vec![".spec.ref", "spec.ref.name", ".metadata.name"]);

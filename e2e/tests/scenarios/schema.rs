@@ -40,6 +40,10 @@ const RIGHT: &[(&str, Edit)] = &[
     }),
     ("a fixed namespace", |r| field_ref(r)["namespace"] = json!("shared-1")),
     ("a reference by labels", |r| by_labels(r)),
+    ("a selector with fields that only narrow", |r| {
+        by_labels(r);
+        r["spec"]["dependencies"][0]["selectorRef"]["narrowedBy"] = json!(["matchControllerRef", "policy"]);
+    }),
     ("a selector of dependents", |r| {
         r["spec"]["dependent"]["selector"] = json!({
             "matchLabels": {"tier": "prod"},
@@ -207,6 +211,22 @@ const WRONG: &[(&str, Edit, &str)] = &[
             r["spec"]["dependencies"][0]["excludeNames"] = json!(["b"]);
         },
         "leave excludeNames out",
+    ),
+    (
+        "a selector that its own labels only narrow",
+        |r| {
+            by_labels(r);
+            r["spec"]["dependencies"][0]["selectorRef"]["narrowedBy"] = json!(["policy", "matchLabels"]);
+        },
+        "leave them out of narrowedBy",
+    ),
+    (
+        "a selector in the rule that has further fields",
+        |r| {
+            by_labels(r);
+            r["spec"]["dependencies"][0]["selectorRef"] = json!({"selector": {}, "narrowedBy": ["policy"]});
+        },
+        "narrowedBy needs a path",
     ),
     (
         "an excluded name that no object has",

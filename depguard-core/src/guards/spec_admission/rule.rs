@@ -112,6 +112,7 @@ impl WrittenRule {
             found.warnings.extend(problem.err().map(|problem| problem.to_string()));
         }
         if let Some(schema) = &dependents.schema {
+            found.warnings.extend(rule.edges().iter().filter_map(|edge| schema::unclear_selector(edge, schema)));
             for path in schema::paths(rule, schema) {
                 if matches!(path.fit, SchemaFit::Missing(_) | SchemaFit::Other(_)) {
                     found.errors.push((path.to_string(), Some(path.field)));

@@ -407,9 +407,11 @@ impl EdgeMatcher {
             let except = Cow::Borrowed(edge.exclude_names.as_slice());
             let selector = match &edge.reference {
                 Reference::Selected(selector) => Ok(Some(Cow::Borrowed(selector))),
-                Reference::Field(_) | Reference::Fixed(_) | Reference::Selector(_) => {
-                    Selector::read(&hit.text).map(|read| read.map(Cow::Owned))
+                Reference::Selector(written) => {
+                    Selector::read(&hit.text, &written.narrowed_by).map(|read| read.map(Cow::Owned))
                 }
+                // Such a reference names its target.
+                Reference::Field(_) | Reference::Fixed(_) => Ok(None),
             };
             match selector {
                 Ok(selector) => Some(ReferenceTarget::Selected { selector: selector?, namespace, except }),

@@ -54,7 +54,11 @@ pub(crate) fn refers(
             continue;
         }
         let selector = if by_labels["selector"].is_null() { value } else { &by_labels["selector"] };
-        match is_there(&own["namespace"]).then(|| selects(selector, &labels(of_target))) {
+        let mut selector = selector.clone();
+        if let Some(fields) = selector.as_object_mut() {
+            strings(&by_labels["narrowedBy"]).iter().for_each(|field| drop(fields.remove(field)));
+        }
+        match is_there(&own["namespace"]).then(|| selects(&selector, &labels(of_target))) {
             Some(Some(true)) => return Some(true),
             Some(None) => refers = None,
             _ => {}

@@ -105,7 +105,7 @@ fn labels(written: &Value, at: &str) -> Result<DerivedReference, (String, String
     let selector =
         LabelSelector::deserialize(selector).map_err(|why| failed(format!("is not a label selector: {why}")))?;
     Selector::parse(&selector).map_err(|why| failed(why.to_string()))?;
-    Ok((RuleReference::Labels(SelectorRef { path: None, selector: Some(selector) }), Vec::new()))
+    Ok((RuleReference::Labels(SelectorRef { selector: Some(selector), ..SelectorRef::default() }), Vec::new()))
 }
 
 /// Returns true if every object has a value at this path. Where the agent finds no value, it syncs nothing.

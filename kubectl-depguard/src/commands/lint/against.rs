@@ -147,6 +147,12 @@ impl<'k> KindChecker<'k> {
             }
             return;
         };
+        for edge in written.edges() {
+            if let Some(unclear) = schema::unclear_selector(edge, schema) {
+                let field = format!("spec.dependencies[{}].selectorRef.path", edge.index);
+                report.push(Code::UnclearSelector, written.subject, field, unclear);
+            }
+        }
         for path in schema::paths(&written.rule, schema) {
             if dependency_of(&path.field).is_none_or(|index| !usable.contains(&index)) {
                 continue;

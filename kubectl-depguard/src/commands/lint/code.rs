@@ -31,6 +31,7 @@ pub(crate) enum Code {
     SimilarField,
     NamespaceLeftOut,
     NamespaceWithoutEffect,
+    UnclearSelector,
     KindNotServed,
     VersionNotServed,
     WrongKindName,
@@ -53,7 +54,7 @@ pub(crate) enum Code {
 impl Code {
     /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
@@ -67,6 +68,7 @@ impl Code {
         Self::SimilarField,
         Self::NamespaceLeftOut,
         Self::NamespaceWithoutEffect,
+        Self::UnclearSelector,
         Self::KindNotServed,
         Self::VersionNotServed,
         Self::WrongKindName,
@@ -123,6 +125,7 @@ impl Code {
             Self::SimilarField => ("DG105", Warning, "similar field without a rule"),
             Self::NamespaceLeftOut => ("DG106", Warning, "namespace left out"),
             Self::NamespaceWithoutEffect => ("DG107", Warning, "namespace without effect"),
+            Self::UnclearSelector => ("DG108", Warning, "selector with other fields"),
             Self::KindNotServed => ("DG111", Error, "kind not served"),
             Self::VersionNotServed => ("DG112", Error, "version not served"),
             Self::WrongKindName => ("DG113", Error, "wrong kind name"),

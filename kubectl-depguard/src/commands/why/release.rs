@@ -96,7 +96,7 @@ pub(crate) fn ways(edge: &Edge, dependent: &Object, held: &Object) -> String {
 fn by_field(edge: &Edge, dependent: Option<&Value>, held: TargetIdentity<'_>) -> Vec<String> {
     let (path, name) = (edge.reference.path(), held.name);
     let field = match &edge.reference {
-        Reference::Selector(path) => {
+        Reference::Selector(_) => {
             return vec![format!("change the selector at {path}, or the labels of {}", held.shown)];
         }
         Reference::Selected(selector) => {
