@@ -181,6 +181,11 @@ struct Manifests {
     #[arg(long)]
     rules: bool,
 
+    /// Print the strict rules of each pack: they also refuse deletions that the default rules leave to Kubernetes or to a
+    /// Deployment
+    #[arg(long, requires = "rules")]
+    strict: bool,
+
     /// Folder to write the files into, instead of printing them
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -267,11 +272,14 @@ impl Manifests {
     }
 
     fn run(mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let (out, rules) = (self.out.take(), self.rules);
+        let (out, rules, strict) = (self.out.take(), self.rules, self.strict);
         let setup = self.into_setup();
         setup.read_through.check(setup.control_plane)?;
         setup.enable.check(setup.control_plane)?;
-        let files = if rules { manifests::rule_files(setup.control_plane)? } else { manifests::files(&setup)? };
+        let files = match rules {
+            true => manifests::rule_files(setup.control_plane, strict)?,
+            false => manifests::files(&setup)?,
+        };
         let Some(folder) = out else {
             let texts: Vec<_> = files.into_iter().map(|file| file.text).collect();
             return Ok(io::stdout().write_all(texts.join("---\n").as_bytes())?);

@@ -2,12 +2,17 @@
 //!
 //! A pack is a YAML file in the crate's folder `packs`; [`manifests`](crate::manifests) makes files and rights of it.
 
+mod edge;
+
 use std::sync::LazyLock;
 
+use depguard_core::api::FieldCondition;
 use depguard_core::{ControlPlane, api};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
+
+use self::edge::PackEdge;
 
 /// Files of the packs: the name of each without its ending, and its text.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/packs.rs"));
@@ -30,8 +35,14 @@ pub struct RulePack {
     pub protects: String,
     /// Sentences to read before one applies the rules.
     pub notes: Vec<String>,
+    /// Sentences about what the default rules let go, and the strict ones refuse.
+    #[serde(default)]
+    pub by_default: Vec<String>,
     /// Definitions against which the paths were checked, with their version, or the reason why there are none.
     pub held_against: String,
+    /// True if the rules are the strict ones.
+    #[serde(skip)]
+    pub(crate) is_strict: bool,
     rules: Vec<PackRule>,
     /// Rules that say which objects an object makes and keeps, and which nobody applies.
     #[serde(default)]
@@ -66,11 +77,19 @@ enum NamedControlPlane {
 
 /// Rule of a pack: its name, its annotations, and the fields of its spec.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct PackRule {
     name: String,
     /// Name of the rule in a former version.
     formerly: Option<String>,
     annotations: Option<Map<String, Value>>,
+    /// True if the strict rules need no such rule, since they count other dependents instead.
+    #[serde(default)]
+    by_default_only: bool,
+    /// Conditions on a dependent that leaves its references to another rule: all of them hold.
+    #[serde(default)]
+    unless: Vec<FieldCondition>,
+    dependencies: Vec<PackEdge>,
     #[serde(flatten)]
     spec: Map<String, Value>,
 }
@@ -78,14 +97,15 @@ struct PackRule {
 impl RulePack {
     /// Returns all packs, in the order in which they are listed.
     pub fn all() -> &'static [Self] {
-        static ALL: LazyLock<Vec<RulePack>> = LazyLock::new(|| {
-            // A test holds that each file can be parsed.
-            let packs = FILES.iter().filter_map(|(name, text)| RulePack::parse(name, text).ok());
-            let mut packs: Vec<_> = packs.collect();
-            packs.sort_by_key(|pack| pack.order);
-            packs
-        });
+        static ALL: LazyLock<Vec<RulePack>> = LazyLock::new(|| RulePack::read(false));
         &ALL
+    }
+
+    /// Returns the pack with its strict rules, which also refuse what the default ones leave to Kubernetes or to another
+    /// rule.
+    pub fn strict(&'static self) -> &'static Self {
+        static STRICT: LazyLock<Vec<RulePack>> = LazyLock::new(|| RulePack::read(true));
+        STRICT.iter().find(|pack| pack.name == self.name).unwrap_or(self)
     }
 
     /// Returns the pack with this name.
@@ -95,21 +115,30 @@ impl RulePack {
 
     /// Returns the rules.
     pub fn rules(&self) -> Vec<Value> {
-        self.rules.iter().map(PackRule::manifest).collect()
+        self.in_force().map(|rule| rule.manifest(self.is_strict)).collect()
     }
 
     /// Returns the rules that had another name in a former version: that name, and the rule.
     pub fn formerly(&self) -> impl Iterator<Item = (&str, Value)> {
-        self.rules.iter().filter_map(|rule| Some((rule.formerly.as_deref()?, rule.manifest())))
+        self.in_force().filter_map(|rule| Some((rule.formerly.as_deref()?, rule.manifest(self.is_strict))))
+    }
+
+    fn in_force(&self) -> impl Iterator<Item = &PackRule> {
+        self.rules.iter().filter(|rule| !(self.is_strict && rule.by_default_only))
+    }
+
+    fn read(is_strict: bool) -> Vec<Self> {
+        // A test holds that each file can be parsed.
+        let packs = FILES.iter().filter_map(|(name, text)| Self::parse(name, text).ok());
+        let mut packs: Vec<_> = packs.map(|pack| Self { is_strict, ..pack }).collect();
+        packs.sort_by_key(|pack| pack.order);
+        packs
     }
 
     /// Returns what objects of other kinds make and keep, as if a rule said that the maker refers to it. Of several
     /// dependencies the first counts by which the maker names an object.
     pub fn makes(&self) -> impl Iterator<Item = Value> {
-        let manifest = |spec: &Map<String, Value>| {
-            PackRule { name: self.name.to_owned(), formerly: None, annotations: None, spec: spec.clone() }.manifest()
-        };
-        self.makes.iter().map(manifest)
+        self.makes.iter().map(|spec| manifest(&json!({"name": self.name}), spec))
     }
 
     fn parse(name: &'static str, text: &str) -> Result<Self, serde_saphyr::Error> {
@@ -124,19 +153,25 @@ fn last() -> u8 {
 }
 
 impl PackRule {
-    fn manifest(&self) -> Value {
-        let Self { name, formerly: _, annotations, spec } = self;
+    fn manifest(&self, is_strict: bool) -> Value {
+        let Self { name, formerly: _, annotations, by_default_only: _, unless, dependencies, spec } = self;
         let metadata = match annotations {
             Some(annotations) => json!({"name": name, "annotations": annotations}),
             None => json!({"name": name}),
         };
-        json!({
-            "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
-            "kind": api::KIND,
-            "metadata": metadata,
-            "spec": spec,
-        })
+        let dependencies: Vec<_> = match is_strict {
+            true => dependencies.iter().map(PackEdge::strict).collect(),
+            false => dependencies.iter().flat_map(|edge| edge.default(unless)).collect(),
+        };
+        let mut spec = spec.clone();
+        spec.insert("dependencies".to_owned(), dependencies.into());
+        manifest(&metadata, &spec)
     }
+}
+
+fn manifest(metadata: &Value, spec: &Map<String, Value>) -> Value {
+    let version = format!("{}/{}", api::GROUP, api::VERSION);
+    json!({"apiVersion": version, "kind": api::KIND, "metadata": metadata, "spec": spec})
 }
 
 #[cfg(test)]

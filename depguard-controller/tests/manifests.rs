@@ -22,7 +22,8 @@ fn the_files_under_config_are_generated() {
     kcp.sort_by_key(|file| file.name.clone());
     kcp.dedup();
     let kubernetes = of(ControlPlane::Kubernetes, WAY);
-    let rules = CONTROL_PLANES.into_iter().flat_map(|control_plane| manifests::rule_files(control_plane).unwrap());
+    let rules =
+        CONTROL_PLANES.into_iter().flat_map(|control_plane| manifests::rule_files(control_plane, false).unwrap());
     let added = |control_plane, way, enable: Features| {
         let without = of(control_plane, way);
         let files = manifests::files(&Setup { enable, ..Setup::new(control_plane, way) }).unwrap().into_iter();

@@ -12,9 +12,10 @@ use crate::packs::RulePack;
 /// Maximum width of a comment's line, without its `# `.
 const WIDTH: usize = 118;
 
-/// Returns the packs of a control plane, one file a pack.
-pub fn rule_files(control_plane: ControlPlane) -> Result<Vec<File>, YamlError> {
-    RulePack::all().iter().filter(|pack| pack.control_plane == control_plane).map(rule_file).collect()
+/// Returns the packs of a control plane, one file a pack, with the default rules or the strict ones.
+pub fn rule_files(control_plane: ControlPlane, strict: bool) -> Result<Vec<File>, YamlError> {
+    let packs = RulePack::all().iter().filter(|pack| pack.control_plane == control_plane);
+    packs.map(|pack| rule_file(if strict { pack.strict() } else { pack })).collect()
 }
 
 /// Returns the file of a pack.
@@ -37,6 +38,11 @@ pub fn pack_objects(pack: &RulePack) -> Vec<Value> {
 fn comment(pack: &RulePack) -> String {
     let mut sentences = vec![format!("This pack {}.", pack.protects)];
     sentences.extend(pack.notes.iter().cloned());
+    match pack.is_strict {
+        true if pack.by_default.is_empty() => {}
+        true => sentences.push("These are the strict rules.".to_owned()),
+        false => sentences.extend(pack.by_default.iter().cloned()),
+    }
     if pack.control_plane == ControlPlane::Kubernetes {
         sentences.push(
             "The ClusterRole lets the webhook list the dependents; the webhook never reads the targets.".to_owned(),

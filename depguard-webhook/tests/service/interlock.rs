@@ -439,7 +439,7 @@ async fn a_pod_by_the_packs_rules_writes_no_register() {
     let mut rules: Vec<Value> = serde_saphyr::from_multiple(pack).unwrap();
     rules.retain(|object| object["kind"] == "DependencyRule");
     let edges = rules.iter_mut().flat_map(|rule| rule["spec"]["dependencies"].as_array_mut().unwrap());
-    edges.for_each(|edge| edge["onMissing"] = "Deny".into());
+    edges.filter(|edge| edge["optional"].is_null()).for_each(|edge| edge["onMissing"] = "Deny".into());
     let cluster = cluster();
     cluster.put("/api/v1/namespaces/default/configmaps/c", Some(object("c", "c")));
     let service = ReviewService::new(cluster.clone(), loaded(&rules), OverridePolicy::default());

@@ -123,7 +123,7 @@ impl Scene {
         let names =
             rules["items"].as_array().into_iter().flatten().filter_map(|rule| rule["metadata"]["name"].as_str());
         let (new, old): (Vec<_>, Vec<_>) = names.partition(|name| name.starts_with(PACK));
-        ensure(new.len() == 6 && old == former, || format!("{new:?} and {old:?} are left"))?;
+        ensure(new.len() == 7 && old == former, || format!("{new:?} and {old:?} are left"))?;
         until_refused(world, &self.consumer.api, &self.used, REFUSED).await
     }
 }

@@ -1,6 +1,7 @@
 //! `rules`: lists, prints and applies the packs of ready-made rules.
 
 mod former;
+mod weakened;
 
 use clap::Subcommand;
 use depguard_controller::manifests;
@@ -63,6 +64,8 @@ struct Show {
 ///
 /// If a rule had another name in a former version, the rule of that name is deleted once the new one is applied. A rule
 /// of that name that you wrote or changed stays, and a note says so.
+///
+/// A note names each reference of a stored rule for which the new rule refuses less.
 #[derive(Debug, clap::Args)]
 struct Apply {
     #[command(flatten)]
@@ -85,6 +88,17 @@ struct Packs {
     /// Names of packs, as `rules list` prints them
     #[arg(value_name = "PACK", required = true, value_parser = pack)]
     names: Vec<&'static RulePack>,
+
+    /// Take the strict rules: they also refuse deletions that the default rules leave to Kubernetes or to a Deployment
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Packs {
+    fn packs(self) -> Vec<&'static RulePack> {
+        let chosen = |pack: &'static RulePack| if self.strict { pack.strict() } else { pack };
+        self.names.into_iter().map(chosen).collect()
+    }
 }
 
 /// Packs, for programs.
@@ -110,7 +124,7 @@ struct PackSummary {
 pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     match args.command {
         Command::List(args) => list(args.output.output, terminal)?,
-        Command::Show(args) => show(&args.packs.names, terminal)?,
+        Command::Show(args) => show(&args.packs.packs(), terminal)?,
         Command::Apply(args) => apply(args, global, terminal).await?,
     }
     Ok(Outcome::Well)
@@ -180,7 +194,7 @@ fn show(packs: &[&RulePack], terminal: &mut Terminal) -> Result<(), Failure> {
 
 async fn apply(args: Apply, global: &Global, terminal: &mut Terminal) -> Result<(), Failure> {
     let live = ApiServer::open(global).await?;
-    let packs = args.packs.names;
+    let packs = args.packs.packs();
     if let Some(pack) = packs.iter().find(|pack| pack.control_plane != live.control_plane()) {
         return Err(Failure::new(format!(
             "pack {} is for {}, and this is {}",
@@ -197,6 +211,7 @@ async fn apply(args: Apply, global: &Global, terminal: &mut Terminal) -> Result<
     let former = FormerNames::new(&live, &packs, args.dry_run);
     applier.try_all(&items).await?;
     former.try_deletions().await?;
+    weakened::tell(&live, &items, &former, terminal).await?;
     applier.apply(&items, terminal).await?;
     former.delete(terminal).await?;
     applier.finish(terminal)?;

@@ -5,6 +5,7 @@ mod former;
 mod openapi;
 mod page;
 mod provider;
+mod strict;
 mod twins;
 
 use std::collections::{BTreeMap, BTreeSet};

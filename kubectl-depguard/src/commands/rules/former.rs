@@ -64,6 +64,17 @@ impl FormerNames {
         Ok(())
     }
 
+    /// Returns the packs' rules of former names that are to go, each with the name of the rule that takes its place.
+    pub(super) async fn stored(&self) -> Result<Vec<(Value, &str)>, Failure> {
+        let mut stored = Vec::new();
+        for renamed in &self.renamed {
+            if let Some(Stored::OfPack(rule)) = self.read(renamed).await? {
+                stored.push((rule, renamed.name.as_str()));
+            }
+        }
+        Ok(stored)
+    }
+
     /// Deletes the packs' rules of former names, and tells which rules of these names stay.
     pub(super) async fn delete(&self, terminal: &mut Terminal) -> Result<(), Failure> {
         for renamed in &self.renamed {
@@ -139,7 +150,7 @@ fn is_written_only_by_this_command(stored: &Value) -> bool {
     of_spec.peek().is_some() && of_spec.all(is_ours)
 }
 
-fn with_metadata(mut rule: Value, metadata: Value) -> Value {
+pub(super) fn with_metadata(mut rule: Value, metadata: Value) -> Value {
     if let Some(fields) = rule.as_object_mut() {
         fields.insert("metadata".to_owned(), metadata);
     }

@@ -12,8 +12,9 @@ use super::{OPENAPI, given, openapi};
 pub(crate) const PAGE: &str = "kubernetes-coverage.md";
 
 /// Kinds that have a Pod's template, with its path: what a Pod's fields are is said of Pods once.
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 6] = [
     ("deployments", ".spec.template"),
+    ("replicasets", ".spec.template"),
     ("statefulsets", ".spec.template"),
     ("daemonsets", ".spec.template"),
     ("jobs", ".spec.template"),

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::bed::{Bed, exists};
 
-const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
+pub(super) const RULES: &str = "/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules";
 const PACK: &str = "kubernetes-workloads";
 
 /// Starts a cluster that serves rules.
-async fn bed() -> Bed {
+pub(super) async fn bed() -> Bed {
     let bed = Bed::kubernetes().await;
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     bed.endpoint().post_json(definitions, &manifests::crd()).await.unwrap();
@@ -20,7 +20,7 @@ async fn bed() -> Bed {
 }
 
 /// Returns the pack's rule under its former name.
-fn former(name: &str) -> Value {
+pub(super) fn former(name: &str) -> Value {
     let pack = RulePack::by_name(PACK).unwrap();
     let (_, mut rule) = pack.formerly().find(|(former, _)| *former == name).unwrap();
     rule["metadata"]["name"] = json!(name);
@@ -60,7 +60,7 @@ async fn a_rule_that_the_pack_wrote_under_a_former_name_goes_over() {
     bed.testbed.keep_journal();
     let applied = bed.depguard(&["rules", "apply", PACK]).await;
     assert!(applied.err.contains(&format!("/pods deleted: its name is {PACK}-pods now\n")), "{}", applied.err);
-    let of_pack: Vec<_> = ["cronjobs", "daemonsets", "deployments", "jobs", "pods", "statefulsets"]
+    let of_pack: Vec<_> = ["cronjobs", "daemonsets", "deployments", "jobs", "pods", "replicasets", "statefulsets"]
         .map(|name| format!("{PACK}-{name}"))
         .into();
     assert_eq!(names(&bed).await, of_pack);
@@ -102,7 +102,7 @@ async fn a_rule_of_a_former_name_that_is_not_the_packs_stays_and_is_told() {
             assert!(exists(&bed.endpoint(), &format!("{RULES}/{name}")).await.is_some());
         }
     }
-    assert_eq!(names(&bed).await.len(), 9);
+    assert_eq!(names(&bed).await.len(), 10);
 }
 
 #[tokio::test]
@@ -122,5 +122,5 @@ async fn nothing_is_applied_if_the_rule_of_a_former_name_can_t_be_deleted() {
     assert_eq!(names(&bed).await, ["pods"]);
     faults.clear(fault);
     bed.depguard(&["rules", "apply", PACK]).await.well();
-    assert_eq!(names(&bed).await.len(), 6);
+    assert_eq!(names(&bed).await.len(), 7);
 }

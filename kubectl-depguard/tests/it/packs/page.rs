@@ -24,6 +24,9 @@ pub(crate) fn overview() -> String {
          ```\n\n\
          The name of each rule begins with that of its pack. `rules apply` deletes a rule of a former name once the\n\
          new one is applied, unless somebody else wrote or changed it ([operations.md](../operations.md#upgrade)).\n\n\
+         By default a pack leaves some deletions to Kubernetes or to another rule, and its page says which. With `--strict`,\n\
+         `rules show`, `rules apply` and `depguard-controller manifests --rules` take rules that refuse them. A note of\n\
+         `rules apply` names each reference for which a stored rule refuses more than the one that takes its place.\n\n\
          A rule about kinds that the cluster does not have refuses nothing until they exist. `lint --live` shows which\n\
          fields could be selectable, so that a deletion reads fewer objects. The suites in\n\
          [examples/suites/packs](../../examples/suites/packs) show for each rule a deletion that is refused and one that is\n\
@@ -33,7 +36,7 @@ pub(crate) fn overview() -> String {
     );
     for pack in RulePack::all() {
         let rules = pack.rules();
-        let references: usize = rules.iter().map(|rule| list(&rule["spec"]["dependencies"]).count()).sum();
+        let references: usize = rules.iter().map(|rule| references(pack, rule).len()).sum();
         let _ = writeln!(
             page,
             "| [{name}]({name}.md) | {} | {references} | {} |",
@@ -46,8 +49,8 @@ pub(crate) fn overview() -> String {
 }
 
 /// Returns the page of a pack.
-pub(crate) fn page(pack: &RulePack) -> String {
-    let RulePack { name, control_plane, protects, notes, held_against, left_out, .. } = pack;
+pub(crate) fn page(pack: &'static RulePack) -> String {
+    let RulePack { name, control_plane, protects, notes, by_default, held_against, left_out, .. } = pack;
     let rules = pack.rules();
     let apply = match control_plane {
         ControlPlane::Kubernetes => format!("$ kubectl depguard rules apply {name}"),
@@ -68,14 +71,21 @@ pub(crate) fn page(pack: &RulePack) -> String {
         let _ =
             writeln!(page, "\nRules with another name in a former version: {}.", former.join(", ").replace('"', "`"));
     }
+    if !by_default.is_empty() {
+        let _ = writeln!(
+            page,
+            "\n## Default and strict rules\n\nThe strict rules are those of `kubectl depguard rules apply --strict {name}`. \
+             The default ones let more go:\n"
+        );
+        by_default.iter().for_each(|sentence| page.push_str(&format!("- {sentence}\n")));
+    }
     page.push_str("\n## References\n\n| dependent | field | target |\n|---|---|---|\n");
     let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for rule in &rules {
         let dependent = &rule["spec"]["dependent"];
-        for dependency in list(&rule["spec"]["dependencies"]) {
-            let target = kind(dependency);
-            let _ =
-                writeln!(page, "| {} | {} | {target}{} |", kind(dependent), field(dependency), condition(dependency));
+        for (dependency, by_default) in references(pack, rule) {
+            let (of, target, field) = (kind(dependent), kind(&dependency), field(&dependency));
+            let _ = writeln!(page, "| {of} | {field} | {target}{}{by_default} |", condition(&dependency));
             let lists = lists.entry(target).or_default();
             if !lists.contains(&resource(dependent)) {
                 lists.push(resource(dependent));
@@ -111,6 +121,39 @@ fn made(spec: &Value) -> Vec<String> {
     let maker = kind(&spec["dependent"]);
     let line = |dependency| format!("| {maker} | {} | {} |\n", kind(dependency), field(dependency));
     list(&spec["dependencies"]).map(line).collect()
+}
+
+/// Returns the dependencies of the strict rule of this name, each with what the default ones let go, as the end of a cell.
+/// Where there is no strict rule, those of the default one stand for it.
+fn references(pack: &'static RulePack, rule: &Value) -> Vec<(Value, String)> {
+    let strict = pack.strict().rules().into_iter().find(|strict| strict["metadata"] == rule["metadata"]);
+    let mut written: Vec<Value> = list(&strict.as_ref().unwrap_or(rule)["spec"]["dependencies"]).cloned().collect();
+    if strict.is_none() {
+        written.retain(|dependency| dependency["optional"] != true);
+        written.iter_mut().for_each(|dependency| drop(dependency.as_object_mut().unwrap().remove("when")));
+        written.dedup();
+    }
+    let described = |dependency: Value| {
+        let is_of_it = |by_default: &&Value| {
+            ["fieldRef", "selectorRef", "resource"].iter().all(|field| by_default[field] == dependency[field])
+                && (dependency["when"].is_null() || by_default["when"]["path"] == dependency["when"]["path"])
+        };
+        let (optional, required): (Vec<_>, Vec<_>) =
+            list(&rule["spec"]["dependencies"]).filter(is_of_it).partition(|by_default| by_default["optional"] == true);
+        let mut said = String::new();
+        if required.iter().all(|by_default| by_default["onDelete"] == "Warn") {
+            said += "; by default only a warning";
+        }
+        if required.iter().any(|by_default| by_default["when"].to_string().contains("ownerReferences")) {
+            said += &format!("; by default not for each {}", kind(&rule["spec"]["dependent"]));
+        }
+        if let Some(optional) = optional.first() {
+            let warned = if optional["onDelete"] == "Warn" { ", and by default only a warning" } else { "" };
+            said += &format!("; not dangling where it is optional{warned}");
+        }
+        (dependency, said)
+    };
+    written.into_iter().map(described).collect()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
