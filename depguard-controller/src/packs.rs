@@ -123,6 +123,11 @@ impl RulePack {
         self.in_force().filter_map(|rule| Some((rule.formerly.as_deref()?, rule.manifest(self.is_strict))))
     }
 
+    /// Returns the default rules; each kind of dependents of a strict rule is in one of them.
+    pub(crate) fn default_rules(&self) -> Vec<Value> {
+        self.rules.iter().map(|rule| rule.manifest(false)).collect()
+    }
+
     fn in_force(&self) -> impl Iterator<Item = &PackRule> {
         self.rules.iter().filter(|rule| !(self.is_strict && rule.by_default_only))
     }

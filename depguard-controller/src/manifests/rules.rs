@@ -24,12 +24,14 @@ pub fn rule_file(pack: &RulePack) -> Result<File, YamlError> {
 }
 
 /// Returns the objects of a pack: its rules, behind the ClusterRole that lets the webhook list their dependents. In kcp
-/// the webhook's rights don't depend on rules.
+/// the webhook's rights don't depend on rules. With strict rules the role is the default one, since a default rule that
+/// was applied before stays.
 pub fn pack_objects(pack: &RulePack) -> Vec<Value> {
     let mut objects = pack.rules();
     if pack.control_plane == ControlPlane::Kubernetes {
-        let counted = references_of(&format!("depguard-controller-{}", pack.name), &objects);
-        objects.insert(0, dependents_of(&format!("depguard-webhook-{}", pack.name), &objects));
+        let rules = pack.default_rules();
+        let counted = references_of(&format!("depguard-controller-{}", pack.name), &rules);
+        objects.insert(0, dependents_of(&format!("depguard-webhook-{}", pack.name), &rules));
         objects.splice(1..1, counted);
     }
     objects
