@@ -20,9 +20,9 @@ tenant-token,tenant,2,""
 controllers-token,system:kube-controller-manager,3,"system:masters"
 "#;
 
-/// Controllers that deletions need, and the controller that aggregates ClusterRoles.
-pub(super) const TEARDOWN: &str = "namespace,garbagecollector,clusterrole-aggregation";
-/// Controllers of [`TEARDOWN`], and the controllers that make pods of Deployments and Jobs, and EndpointSlices of pods.
+/// Controllers that deletions need, the controller that aggregates ClusterRoles, and those that roll Deployments out.
+pub(super) const TEARDOWN: &str = "namespace,garbagecollector,clusterrole-aggregation,deployment,replicaset";
+/// Controllers of [`TEARDOWN`], and the controllers that make accounts, pods of Jobs, and EndpointSlices of pods.
 pub(super) const WORKLOADS: &str =
     "namespace,garbagecollector,clusterrole-aggregation,serviceaccount,deployment,replicaset,job,endpointslice";
 

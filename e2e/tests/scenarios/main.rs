@@ -42,6 +42,7 @@ mod reading;
 mod references;
 mod registers;
 mod renamed;
+mod rollouts;
 mod rule_grants;
 mod schema;
 mod shards;
@@ -361,6 +362,19 @@ fn main() {
         .on_kubernetes()
         .on_real_servers()
         .alone(),
+        Scenario::new("helm upgrades roll out beside all packs, and nothing is refused", rollouts::by_helm)
+            .on_kubernetes()
+            .on_real_servers()
+            .without_control()
+            .tears_down()
+            .lasting(4)
+            .alone(),
+        Scenario::new("an Argo-like sync rolls out beside all packs, and nothing is refused", rollouts::by_argo)
+            .on_kubernetes()
+            .on_real_servers()
+            .without_control()
+            .tears_down()
+            .alone(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a Flux-like prune ends, dependents first", gitops::flux).alone(),
         Scenario::new("an Argo-like prune ends, dependents first", gitops::argo).alone(),
