@@ -24,7 +24,9 @@ pub(super) async fn tell(
 ) -> Result<(), Failure> {
     let endpoint = live.endpoint();
     let replaced = former.stored().await?;
-    for rule in items.iter().map(|item| &item.object).filter(|object| text(object, "/kind") == "DependencyRule") {
+    let rules: Vec<_> =
+        items.iter().map(|item| &item.object).filter(|it| text(it, "/kind") == "DependencyRule").collect();
+    for rule in &rules {
         let of_former = replaced.iter().filter(|(_, name)| *name == text(rule, "/metadata/name"));
         let mut stored: Vec<_> = of_former.map(|(stored, _)| stored.clone()).collect();
         match endpoint.get_json(&path_of(rule)?).await {
@@ -33,7 +35,7 @@ pub(super) async fn tell(
             Err(why) => return Err(Failure::new(format!("{}: {why}", shown(rule)))),
         }
         for stored in stored {
-            for line in lines(live.control_plane(), &stored, rule) {
+            for line in lines(live.control_plane(), &stored, &rules) {
                 terminal.note(&format!("{} {line}", shown(rule)))?;
             }
         }
@@ -42,11 +44,12 @@ pub(super) async fn tell(
 }
 
 /// Returns a line for each kind of target, and for each way in which its references count for less.
-fn lines(control_plane: ControlPlane, stored: &Value, new: &Value) -> Vec<String> {
+fn lines(control_plane: ControlPlane, stored: &Value, new: &[&Value]) -> Vec<String> {
     let metadata = stored.get("metadata").cloned().unwrap_or_default();
-    let new = Rule::parse(control_plane, &with_metadata(new.clone(), metadata));
+    let parse = |rule: &&Value| Rule::parse(control_plane, &with_metadata((*rule).clone(), metadata.clone())).ok();
+    let new: Vec<_> = new.iter().filter_map(parse).collect();
     // A stored rule that can't be parsed has no references.
-    let (Ok(stored), Ok(new)) = (Rule::parse(control_plane, stored), new) else { return Vec::new() };
+    let Ok(stored) = Rule::parse(control_plane, stored) else { return Vec::new() };
     let mut fields: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for edge in stored.edges() {
         if let Some(how) = how_weakened(&stored, edge, &new) {
@@ -56,12 +59,13 @@ fn lines(control_plane: ControlPlane, stored: &Value, new: &Value) -> Vec<String
     fields.into_iter().map(|((how, target), fields)| format!("{how} {target} in {}", fields.join(", "))).collect()
 }
 
-/// Returns the words for what the new rule lets go; `None` if it refuses as much as the stored one.
-fn how_weakened(stored: &Rule, edge: &Edge, new: &Rule) -> Option<&'static str> {
-    let is_same_kind = stored.dependent().gvr.group_resource() == new.dependent().gvr.group_resource();
-    let target = edge.target.gvr.group_resource();
-    let alike = || new.edges().iter().filter(|it| is_same_kind && it.target.gvr.group_resource() == target);
-    let as_before = |edge: &Edge| alike().any(|it| new.covers(it, stored, edge));
+/// Returns the words for what the new rules let go; `None` if they refuse as much as the stored one.
+fn how_weakened(stored: &Rule, edge: &Edge, new: &[Rule]) -> Option<&'static str> {
+    let (dependent, target) = (stored.dependent().gvr.group_resource(), edge.target.gvr.group_resource());
+    let new = || new.iter().filter(|rule| rule.dependent().gvr.group_resource() == dependent);
+    let edges = || new().flat_map(|rule| rule.edges().iter().map(move |edge| (rule, edge)));
+    let alike = || edges().filter(|(_, edge)| edge.target.gvr.group_resource() == target);
+    let as_before = |weaker: &Edge| alike().any(|(rule, edge)| rule.covers(edge, stored, weaker));
     if edge.on_delete != OnDelete::Deny || as_before(edge) {
         return None;
     }
@@ -69,7 +73,7 @@ fn how_weakened(stored: &Rule, edge: &Edge, new: &Rule) -> Option<&'static str> 
     warned.on_delete = OnDelete::Warn;
     Some(if as_before(&warned) {
         "only warns, where it refused, about deletions of"
-    } else if alike().any(|it| it.reference == edge.reference) {
+    } else if alike().any(|(_, it)| it.reference == edge.reference) {
         "refuses in fewer cases than before deletions of"
     } else {
         "refuses no more deletions of"

@@ -118,7 +118,7 @@ async fn what_a_cluster_has_and_the_pack_weakens_is_named() {
 async fn what_a_rule_of_a_former_name_or_with_more_references_refused_is_named() {
     let bed = bed().await;
     bed.endpoint().post_json(RULES, &former("pods")).await.unwrap();
-    let mut more = RulePack::by_name(PACKS[0]).unwrap().rules().remove(1);
+    let mut more = RulePack::by_name(PACKS[0]).unwrap().rules().remove(2);
     let name = more["metadata"]["name"].as_str().unwrap().to_owned();
     let nodes = json!({"group": "", "version": "v1", "resource": "nodes", "fieldRef": {"path": ".spec.template.spec.nodeName"}});
     more["spec"]["dependencies"].as_array_mut().unwrap().push(nodes);
@@ -127,6 +127,16 @@ async fn what_a_rule_of_a_former_name_or_with_more_references_refused_is_named()
     let of_nodes = format!("/{name} refuses no more deletions of nodes in spec.template.spec.nodeName\n");
     assert!(applied.status == ExitStatus::Well && applied.err.contains(&of_nodes), "{}", applied.err);
     assert_eq!(applied.err.matches(" deletions of ").count(), 1, "{}", applied.err);
+
+    // Another rule of the pack refuses the same.
+    let mut one = RulePack::by_name("gateway-api").unwrap().rules();
+    let index = |name: &str| one.iter().position(|rule| rule["metadata"]["name"] == name).unwrap();
+    let [all, of_xbackends] = ["gateway-api-tcproutes", "gateway-api-tcproutes-xbackends"].map(index);
+    let moved = one[of_xbackends]["spec"]["dependencies"][0].clone();
+    one[all]["spec"]["dependencies"].as_array_mut().unwrap().push(moved);
+    bed.endpoint().apply(&format!("{RULES}/gateway-api-tcproutes"), &one[all], "kubectl-depguard", true).await.unwrap();
+    let applied = bed.depguard(&["rules", "apply", "gateway-api"]).await;
+    assert!(applied.status == ExitStatus::Well && !applied.err.contains(" deletions of "), "{}", applied.err);
 
     let bed = self::bed().await;
     let mut strict = RulePack::by_name(PACKS[0]).unwrap().strict().rules().remove(0);
