@@ -15,8 +15,9 @@ use crate::kubectl::User;
 
 const PACKS: [&str; 3] = ["kubernetes-workloads", "kubernetes-cluster", "kubernetes-1.34"];
 /// Kinds without namespaces.
-const GLOBAL: [&str; 6] = [
+const GLOBAL: [&str; 7] = [
     "ClusterRoleBinding",
+    "CustomResourceDefinition",
     "FlowSchema",
     "MutatingWebhookConfiguration",
     "PersistentVolume",
@@ -37,6 +38,8 @@ const GATED: [&str; 2] = ["trust", "podcertificate"];
 struct Both {
     user: User,
     folder: tempfile::TempDir,
+    /// Paths of the objects without a namespace on the API server.
+    global: Vec<String>,
     /// Names that the API server generated, each with the one that stands for it in answers about files.
     generated: BTreeMap<String, String>,
     /// Dependents, as the command line names them: for files, and for the API server.
@@ -51,6 +54,15 @@ pub(crate) async fn as_stored(world: Arc<World>) -> Outcome {
     let place = world.provider("providers:files", "files.example.com", kinds).await?;
     let consumer = world.consumer("consumer", &[&place]).await?;
     let both = Both::new(&world, &place, &consumer).await?;
+    let compared = compare(&world, &both).await;
+    for path in &both.global {
+        consumer.api.delete(path).await?.ok()?;
+    }
+    compared
+}
+
+/// Compares the answers about files with those about the API server.
+async fn compare(world: &World, both: &Both) -> Outcome {
     let mut apart = BTreeSet::new();
     for question in ["trace", "dangling", "unused", "order", "why"] {
         let (files, server) = (both.answers(question, true).await?, both.answers(question, false).await?);
@@ -82,6 +94,7 @@ impl Both {
             rule["metadata"] = json!({"name": name});
             // The objects of others are none of its business.
             rule["spec"]["dependent"]["selector"] = json!({"matchLabels": {"files": id}});
+            rule["spec"]["failurePolicy"] = "Ignore".into();
             world.add_rule(place, &rule).await?;
             documents.push(rule);
         }
@@ -91,16 +104,23 @@ impl Both {
             consumer.api.post(&collection(&target, namespace, &issuer), &target).await?.ok()?;
             documents.push(target);
         }
-        let (mut generated, mut named) = (BTreeMap::new(), [Vec::new(), Vec::new()]);
+        let (mut generated, mut named, mut global) = (BTreeMap::new(), [Vec::new(), Vec::new()], Vec::new());
         for mut object in manifests::dependents(id, namespace, &own, &mut Choices::new()) {
             object["metadata"]["labels"] = json!({"files": id});
-            let stored = consumer.api.post(&collection(&object, namespace, &own), &object).await?.ok()?;
+            let collection = collection(&object, namespace, &own);
+            let stored = consumer.api.post(&collection, &object).await?.ok()?;
             let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let (mut written, stored) = (name(&object), name(&stored));
             if written.is_empty() {
                 written = format!("{}*", object["metadata"]["generateName"].as_str().unwrap_or_default());
                 generated.insert(stored.clone(), written.clone());
             }
+            let path = format!("{collection}/{stored}");
+            if ["PersistentVolume", "PersistentVolumeClaim"].map(Value::from).contains(&object["kind"]) {
+                // No controller of this ring takes the finalizers away.
+                consumer.api.merge(&path, &json!({"metadata": {"finalizers": null}})).await?.ok()?;
+            }
+            global.extend((!path.contains("/namespaces/")).then_some(path));
             let kind = match object["kind"].as_str().unwrap_or_default() {
                 kind if kind == own.kind => format!("{}.{}", own.plural, own.group),
                 kind => kind.to_lowercase(),
@@ -113,7 +133,7 @@ impl Both {
         let folder = tempfile::tempdir()?;
         let text: Vec<_> = documents.iter().map(ToString::to_string).collect();
         std::fs::write(folder.path().join("all.yaml"), text.join("\n---\n"))?;
-        Ok(Self { user: User::at(world, "", namespace)?, folder, generated, named })
+        Ok(Self { user: User::at(world, "", namespace)?, folder, global, generated, named })
     }
 
     /// Runs a command about the files, or about the API server, and returns its report.

@@ -174,6 +174,16 @@ pub(super) fn dependents(id: &str, namespace: &str, own: &Resource, choices: &mu
             let hooks = json!({"webhooks": [hook], "metadata": {"name": global}});
             add("admissionregistration.k8s.io/v1", kind, hooks, choices);
         }
+        if number == 0 {
+            let definition = json!({"metadata": {"name": format!("odds.{}", own.group)}, "spec": {
+                "group": own.group, "scope": "Namespaced", "names": {"kind": "Odd", "plural": "odds"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
+                "conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+                    "clientConfig": {"service": {"name": choices.name(), "namespace": namespace}}}},
+            }});
+            add("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition, choices);
+        }
         let level = if choices.one_in(2) { "catch-all".to_owned() } else { choices.name() };
         let schema = json!({"spec": {"priorityLevelConfiguration": {"name": level}}, "metadata": {"name": global}});
         add("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", schema, choices);
