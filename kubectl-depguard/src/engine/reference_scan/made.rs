@@ -59,7 +59,8 @@ impl MadeObjects {
             let reader = ReferenceReader::new(rule.edges().iter().map(|edge| (&rule, edge)));
             let each = |object: Value| made.add(&rule, &kind, &reader, &object);
             // What can't be read is told by the scan.
-            _ = source.objects(&kind, scope.namespace, terminal, each).await?;
+            let namespace = scope.namespace.filter(|_| source.is_live());
+            _ = source.objects(&kind, namespace, terminal, each).await?;
             if made.0.len() > MAX_OBJECTS {
                 let message = format!("there are more than {MAX_OBJECTS} objects to read");
                 return Err(Failure::new(message).hint(scope.read_less));
@@ -68,8 +69,12 @@ impl MadeObjects {
         Ok(made)
     }
 
-    /// Adds what an object makes: of several fields, the first counts that has a name.
+    /// Adds what an object makes: of several fields, the first counts that has a name. One that is being deleted makes
+    /// nothing any more.
     fn add(&mut self, rule: &Rule, kind: &KindInfo, reader: &ReferenceReader, object: &Value) {
+        if object.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
+            return;
+        }
         let mut named = Vec::new();
         // An object without a name makes nothing.
         _ = reader.read(object, |reference| {

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use depguard_controller::packs::RulePack;
 use kubectl_depguard::ExitStatus;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::completed::{beside, beside_packs};
+use super::scene::define;
+use crate::bed::Bed;
 use crate::tool::Ran;
 
 /// Returns the given targets, each with its maker, as `dangling -o json` prints them.
@@ -129,6 +132,23 @@ async fn a_secret_that_an_object_of_the_files_makes_is_not_missing() {
 }
 
 #[tokio::test]
+async fn a_maker_counts_in_whatever_namespace_it_is() {
+    let files = |external: &str| {
+        format!(
+            "{{apiVersion: dependencies.opendefense.cloud/v1alpha1, kind: DependencyRule, metadata: {{name: apps}}, spec: {{\
+             dependent: {{group: a.example.com, version: v1, kind: App, resource: apps}}, dependencies: [\
+             {{group: '', version: v1, resource: secrets, fieldRef: {{path: .spec.secret, namespacePath: .spec.namespace}}}}]}}}}\n---\n\
+             {{apiVersion: a.example.com/v1, kind: App, metadata: {{name: x, namespace: a}}, spec: {{secret: db, namespace: b}}}}\n---\n\
+             {{apiVersion: external-secrets.io/v1, kind: ExternalSecret, metadata: {{name: db, namespace: {external}}}, spec: {{}}}}"
+        )
+    };
+    for (namespace, status) in [("b", ExitStatus::Well), ("a", ExitStatus::Finding)] {
+        let ran = beside(&[], &files(namespace), "dangling -n a").await;
+        assert_eq!(ran.status, status, "{namespace}: {ran:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_that_a_certificate_keeps_is_not_unused() {
     let secret = "\n---\n{apiVersion: v1, kind: Secret, metadata: {name: kept, namespace: a}}";
     let no_secret = "{name: e, namespace: a}, spec: {target: {creationPolicy: None}}";
@@ -139,6 +159,11 @@ async fn a_secret_that_a_certificate_keeps_is_not_unused() {
         (
             "secretName: other",
             "{name: e, namespace: a}, spec: {target: {name: kept, creationPolicy: Merge}}",
+            "secrets/kept\n",
+        ),
+        (
+            "secretName: other",
+            "{name: e, namespace: a, deletionTimestamp: '2026-01-01T00:00:00Z'}, spec: {target: {name: kept}}",
             "secrets/kept\n",
         ),
     ] {
@@ -178,4 +203,28 @@ async fn a_maker_goes_after_the_users_of_what_it_makes_unless_that_holds_it() {
                   {apiVersion: external-secrets.io/v1, kind: ExternalSecret, metadata: {name: token, namespace: a}, \
                   spec: {secretStoreRef: {name: s}}}";
     assert_eq!(order(circle).await, (ExitStatus::Well, vec!["ExternalSecret".to_owned(), "SecretStore".to_owned()]));
+}
+
+#[tokio::test]
+async fn on_a_cluster_a_secret_is_kept_by_an_existing_certificate() {
+    let bed = Bed::kubernetes().await;
+    let post = async |path: &str, object: &Value| drop(bed.endpoint().post_json(path, object).await.unwrap());
+    post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &depguard_controller::manifests::crd()).await;
+    define(&bed.endpoint(), "cert-manager.io", "v1", "certificates", "Certificate", "Namespaced").await;
+    for rule in RulePack::by_name("cert-manager").unwrap().rules() {
+        post("/apis/dependencies.opendefense.cloud/v1alpha1/dependencyrules", &rule).await;
+    }
+    for name in ["kept", "free"] {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+        post("/api/v1/namespaces/default/secrets", &secret).await;
+    }
+    let certificate = json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": "c"},
+        "spec": {"secretName": "kept"}});
+    let told = async || bed.depguard(&["unused", "-n", "default", "-o", "json"]).await.out;
+    let is_told = |told: &str, name: &str| told.contains(&format!("\"name\": \"{name}\""));
+    let before = told().await;
+    assert!(is_told(&before, "kept") && is_told(&before, "free"), "{before}");
+    post("/apis/cert-manager.io/v1/namespaces/default/certificates", &certificate).await;
+    let after = told().await;
+    assert!(!is_told(&after, "kept") && is_told(&after, "free"), "{after}");
 }
