@@ -299,10 +299,13 @@ fn main() {
         Scenario::new("kubectl depguard order ends beside a webhook that answers nothing", hostile::order)
             .without_control()
             .on_kubernetes(),
-        Scenario::new("depguard's own namespace and Helm's releases need no webhook", uninstalling::own_namespace)
-            .without_control()
-            .on_kubernetes()
-            .on_real_servers(),
+        Scenario::new(
+            "depguard's own namespace, Helm's releases and excluded names need no webhook",
+            uninstalling::own_namespace,
+        )
+        .without_control()
+        .on_kubernetes()
+        .on_real_servers(),
         Scenario::new("a rule says that it is enforced only while it is", enforced::while_it_is)
             .without_control()
             .on_shards_too(),

@@ -27,11 +27,13 @@ pub(crate) async fn webhook_dead(world: Arc<World>) -> Outcome {
     cast.consumer.delete(&world, &cast.vpc, "a").await
 }
 
-/// Installs rules about all kinds that depguard and Helm use, without a webhook that answers.
+/// Installs rules about all kinds that depguard and Helm use, without a webhook that answers. The one about ConfigMaps
+/// excludes a name.
 pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
     let kinds = ["pods", "secrets", "configmaps", "services", "serviceaccounts"];
-    let dependencies = kinds
+    let mut dependencies = kinds
         .map(|kind| json!({"group": "", "version": "v1", "resource": kind, "fieldRef": {"path": ".spec.nodeName"}}));
+    dependencies[2]["excludeNames"] = json!(["given"]);
     let all = json!({
         "apiVersion": "dependencies.opendefense.cloud/v1alpha1",
         "kind": "DependencyRule",
@@ -54,6 +56,8 @@ pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
         ("depguard-system", "serviceaccounts", object("ServiceAccount", "runner")),
         ("default", "secrets", object("Secret", "protected")),
         ("default", "secrets", release),
+        ("default", "configmaps", object("ConfigMap", "given")),
+        ("default", "configmaps", object("ConfigMap", "protected")),
     ] {
         own.post(&format!("/api/v1/namespaces/{namespace}/{plural}"), &object).await?.ok_or_there()?;
     }
@@ -66,6 +70,17 @@ pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
         ensure(reply.status >= 400, || "it can".to_owned())
     })
     .await?;
+    // A collection has no name in the request, as when its namespace is deleted.
+    let collection = |name: &str| format!("{}?fieldSelector=metadata.name={name}", path("default/configmaps"));
+    own.delete(&format!("{}?dryRun=All", path("default/configmaps/given"))).await?.ok()?;
+    own.delete(&collection("given")).await?.ok()?;
+    for kept in [path("default/configmaps/protected"), collection("protected")] {
+        let reply = own.delete(&kept).await?;
+        ensure(reply.status >= 400, || format!("{kept} was deleted though nobody could be asked"))?;
+    }
+    let (given, protected) = (path("default/configmaps/given"), path("default/configmaps/protected"));
+    ensure(own.get(&given).await?.status == 404, || "what the rule excludes is still there".to_owned())?;
+    own.get(&protected).await?.ok()?;
     for of in [
         "depguard-system/secrets/certificate",
         "depguard-system/configmaps/settings",
@@ -80,5 +95,6 @@ pub(crate) async fn own_namespace(world: Arc<World>) -> Outcome {
     depguard_e2e::eventually("everything can be deleted", world.patience(), async || {
         own.delete(&path("default/secrets/protected")).await?.ok().map(drop)
     })
-    .await
+    .await?;
+    own.delete(&protected).await?.ok().map(drop)
 }
