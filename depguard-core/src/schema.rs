@@ -49,6 +49,7 @@ use crate::rule::checked_rule::Rule;
 use crate::rule::{Edge, Reference};
 
 mod built_in_fields;
+mod default_kind;
 mod kind_facts;
 mod left_out;
 mod local_target;
@@ -57,6 +58,7 @@ mod selector_fields;
 mod target_namespace;
 
 pub use crate::schema::built_in_fields::built_in_fields;
+pub use crate::schema::default_kind::{OtherDefault, other_default};
 pub use crate::schema::kind_facts::{KindFacts, KindState};
 pub use crate::schema::left_out::left_out;
 pub use crate::schema::local_target::{LocalTarget, left_out_export, local_targets};
@@ -114,6 +116,7 @@ pub fn is_blind(edge: &Edge, schema: &Schema) -> bool {
     let needs = |field| match edge.condition(field) {
         // Where a field is absent, no value of it excludes the reference.
         Some(condition) => !condition.excludes,
+        None if field == "fieldRef.kindPath" => default_kind::is_another(edge),
         None => OWN_PATHS.contains(&field) || field == "fieldRef.namespacePath",
     };
     edge.paths().any(|(field, path)| needs(field) && is_missing(edge, field, path, schema))
@@ -338,6 +341,7 @@ mod tests {
             reference
         };
         let (field, volume) = (by_field("path", ".spec.account"), by_field("path", ".spec.volumes[*].secret"));
+        let of_kind = |path, default| json!({"kind": "Secret", "fieldRef": {"path": ".spec.account", "kindPath": path, "defaultKind": default}});
         let fixed = || json!({"fieldRef": {"value": "shared"}});
         let selector = |path| json!({"selectorRef": {"path": path}});
         for (reference, blind) in [
@@ -360,6 +364,9 @@ mod tests {
             (when(field.clone(), ".spec.port"), false),
             (when(field.clone(), ".spec.any.tier"), false),
             (when(field.clone(), ".spec.labels.tier"), false),
+            (of_kind(".spec.tier", "Other"), false),
+            (of_kind(".spec.teir", "Other"), true),
+            (of_kind(".spec.teir", "Secret"), false),
             // A boolean is no string, and a string no boolean.
             (listed(field.clone(), ".spec.paused", "in", json!(true)), false),
             (listed(field.clone(), ".spec.tier", "in", json!(true)), true),

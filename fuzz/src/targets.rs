@@ -194,7 +194,7 @@ pub const GOOD_RULES: [&str; 3] = [
     r#"{"metadata":{"name":"r"},"spec":{"failurePolicy":"Ignore","dependent":{"group":"","version":"v1","kind":"Pod",
     "resource":"pods","selector":{"matchLabels":{"tier":"prod"},"matchExpressions":[{"key":"a","operator":"NotIn",
     "values":["b"]}]}},"dependencies":[{"group":"network.example.com","version":"v1","resource":"vpcs","kind":"VPC",
-    "fieldRef":{"path":".spec.refs.*.name","namespace":"default","kindPath":".spec.refs.*.kind","uidPath":".spec.refs.*.uid",
+    "fieldRef":{"path":".spec.refs.*.name","namespace":"default","kindPath":".spec.refs.*.kind","defaultKind":"Net","uidPath":".spec.refs.*.uid",
     "pattern":"^vpc/(.*)$","replacement":"$1"},"when":{"path":".spec.state","notIn":["Running",true,7],
     "and":[{"path":".spec.refs.*.up","in":[true]}]},"optional":true,"excludeNames":["default"],
     "onDelete":"Warn","ownedDependents":"Ignore","message":"detach {target} first"},{"group":"network.example.com","version":"v1",

@@ -21,6 +21,8 @@ pub(crate) fn accepted(parsed: &Rule, schema: Option<&Schema>) -> Finding {
             for unclear in parsed.edges().iter().filter_map(|edge| schema::unclear_selector(edge, schema)) {
                 findings.note(unclear);
             }
+            let others = parsed.edges().iter().filter_map(|edge| schema::other_default(edge, schema));
+            findings.extend(others.map(|other| Finding::no("OtherDefaultKind", other.message)));
             for path in schema::paths(parsed, schema) {
                 match path.fit {
                     SchemaFit::Fits => {}

@@ -80,6 +80,7 @@ impl ReferenceMatcher {
                         place: _,
                         group: _,
                         kind: _,
+                        default_kind: _,
                         api_version: _,
                         uid: _,
                     } = &**field;

@@ -236,8 +236,18 @@ impl Edge {
     pub fn selected_by(&self) -> Option<String> {
         let Reference::Field(field) = &self.reference else { return None };
         // The paths beside the name only narrow what was found by the name.
-        let FieldReference { path, keys, split, pattern, place: _, group: _, kind: _, api_version: _, uid: _ } =
-            &**field;
+        let FieldReference {
+            path,
+            keys,
+            split,
+            pattern,
+            place: _,
+            group: _,
+            kind: _,
+            default_kind: _,
+            api_version: _,
+            uid: _,
+        } = &**field;
         if *keys || split.is_some() || pattern.is_some() {
             return None;
         }

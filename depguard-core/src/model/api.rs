@@ -294,13 +294,15 @@ pub struct ExportRef {
 /// A field of the dependent that names the target, and further fields that narrow the target down.
 ///
 /// If another path shares `[*]` with `path`, both are read in the same element of the list or value of the map. If
-/// the group, the kind, the version or the UID has no value, every target matches it. If the namespace has no value,
-/// the dependent's own namespace is meant.
+/// the group, the kind, the version or the UID has no value, every target matches it, unless there is a `defaultKind`. If
+/// the namespace has no value, the dependent's own namespace is meant.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.__namespace__) || (!has(self.namespacePath) && !has(self.namespacePattern))",
      "message": "write namespace, or namespacePath and namespacePattern"},
     {"rule": "!has(self.replacement) || has(self.pattern)", "message": "replacement needs a pattern"},
+    {"rule": "!has(self.defaultKind) || has(self.kindPath) || has(self.kindPattern)",
+     "message": "defaultKind needs a kindPath or a kindPattern: whose value may be absent"},
     {"rule": "has(self.path) != has(self.value)", "message": "write exactly one of path and value"},
     {"rule": "!has(self.value) || !(has(self.split) || has(self.pattern) || (has(self.keys) && self.keys))",
      "message": "value can be combined only with namespace, namespacePath and namespacePattern"},
@@ -358,6 +360,10 @@ pub struct FieldRef {
     #[cfg_attr(feature = "schemars", schemars(length(max = Pattern::MAX_LEN)))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind_pattern: Option<String>,
+    /// The kind that is meant where the kind has no value. Left out: any.
+    #[cfg_attr(feature = "schemars", schemars(with = "schema::Kind"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_kind: Option<String>,
     /// The path of the target's `apiVersion`, likewise; only its group is compared.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]

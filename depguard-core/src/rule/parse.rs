@@ -247,6 +247,7 @@ impl<'w> FieldRefParser<'_, 'w> {
             group_pattern,
             kind_path,
             kind_pattern,
+            default_kind,
             api_version_path,
             uid_path,
             keys,
@@ -258,6 +259,10 @@ impl<'w> FieldRefParser<'_, 'w> {
                 if replacement.is_some() && pattern.is_none() {
                     return Err(self.wrong("replacement", "needs a pattern: write the pattern whose groups it uses"));
                 }
+                if default_kind.is_some() && kind_path.is_none() && kind_pattern.is_none() {
+                    let why = "needs a kindPath or a kindPattern: write that of the kind that may be absent";
+                    return Err(self.wrong("defaultKind", why));
+                }
                 let at = &(self.at)("split");
                 Ok(Reference::Field(Box::new(FieldReference {
                     split: split.as_deref().map(|text| named(at, Separator::parse(text))).transpose()?,
@@ -267,6 +272,9 @@ impl<'w> FieldRefParser<'_, 'w> {
                     place: self.place(namespace, namespace_path, namespace_pattern)?,
                     group: self.source("groupPath", group_path, "groupPattern", group_pattern)?,
                     kind: self.source("kindPath", kind_path, "kindPattern", kind_pattern)?,
+                    default_kind: (default_kind.as_deref())
+                        .map(|kind| named(&(self.at)("defaultKind"), Kind::parse(kind)))
+                        .transpose()?,
                     api_version: self.path("apiVersionPath", api_version_path)?,
                     uid: self.path("uidPath", uid_path)?,
                 })))
@@ -278,6 +286,7 @@ impl<'w> FieldRefParser<'_, 'w> {
                     ("groupPattern", group_pattern.is_some()),
                     ("kindPath", kind_path.is_some()),
                     ("kindPattern", kind_pattern.is_some()),
+                    ("defaultKind", default_kind.is_some()),
                     ("apiVersionPath", api_version_path.is_some()),
                     ("uidPath", uid_path.is_some()),
                     ("keys", *keys),

@@ -7,7 +7,7 @@ use crate::model::api::Scalar;
 use crate::model::field_path::{FieldPath, Segment};
 use crate::model::label_selector::Selector;
 use crate::model::name_pattern::Pattern;
-use crate::model::names::{Namespace, ObjectName, Separator};
+use crate::model::names::{Kind, Namespace, ObjectName, Separator};
 
 /// The path of the name, which every object has exactly once. A reference that all dependents have is found there.
 static EACH: LazyLock<FieldPath> = LazyLock::new(FieldPath::name);
@@ -51,6 +51,8 @@ pub struct FieldReference {
     pub group: Option<ValueSource>,
     /// The target's kind.
     pub kind: Option<ValueSource>,
+    /// The kind that is meant where the kind has no value; `None`: any.
+    pub default_kind: Option<Kind>,
     /// The target's group and version.
     pub api_version: Option<FieldPath>,
     /// The target's UID.
@@ -143,6 +145,7 @@ impl Reference {
                     place,
                     group: _,
                     kind: _,
+                    default_kind: _,
                     api_version: _,
                     uid: _,
                 } = &**field;
@@ -214,7 +217,7 @@ impl fmt::Display for Reference {
 
 impl FieldReference {
     fn paths(&self) -> impl Iterator<Item = (&'static str, &FieldPath)> {
-        let Self { path, keys: _, split: _, pattern: _, place, group, kind, api_version, uid } = self;
+        let Self { path, keys: _, split: _, pattern: _, place, group, kind, default_kind: _, api_version, uid } = self;
         fn path_of(source: &Option<ValueSource>) -> Option<&FieldPath> {
             source.as_ref().and_then(|ValueSource { path, pattern: _ }| path.as_ref())
         }

@@ -102,6 +102,13 @@ impl Schema {
         nodes.filter_map(|node| node.get("properties")?.as_object()).flat_map(Map::keys).map(String::as_str).collect()
     }
 
+    /// Returns the strings that an API server may fill in where the value at a path is absent.
+    pub(super) fn defaults(&self, path: &FieldPath) -> BTreeSet<&str> {
+        let nodes = SchemaSearch { schema: self, open: false, never: None }.follow(path);
+        let nodes = nodes.into_iter().flatten();
+        nodes.filter_map(|node| node.get("default").or_else(|| self.resolve(node).get("default"))?.as_str()).collect()
+    }
+
     /// Returns the schema that a node refers to, if the node is only a reference; else the node itself.
     fn resolve<'s>(&'s self, mut node: &'s Value) -> &'s Value {
         for _ in 0..MAX_REFERENCES {

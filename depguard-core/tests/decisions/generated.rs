@@ -276,10 +276,15 @@ fn one_of_several() -> impl Strategy<Value = Value> {
 /// Generates a dependency's own fields.
 fn reference() -> impl Strategy<Value = Value> {
     let several = subsequence(vec!["namespacePath", "groupPath", "kindPath", "apiVersionPath", "uidPath"], 0..=3);
-    let several = (select(vec![".spec.refs[*]", "spec.refs.*", ".spec.refs[0]"]), several).prop_map(|(one, beside)| {
+    let default = select(vec![json!(null), json!("Gear"), json!("Zone")]);
+    let several = (select(vec![".spec.refs[*]", "spec.refs.*", ".spec.refs[0]"]), several, default);
+    let several = several.prop_map(|(one, beside, default)| {
         let mut field = json!({"path": format!("{one}.name")});
         for path in beside {
             field[path] = format!("{one}.{}", path.trim_end_matches("Path")).into();
+        }
+        if !field["kindPath"].is_null() {
+            field["defaultKind"] = default;
         }
         json!({"kind": "Gear", "fieldRef": field})
     });
@@ -293,6 +298,8 @@ fn reference() -> impl Strategy<Value = Value> {
         json!({"fieldRef": {"path": ".spec.text", "split": ","}}),
         json!({"kind": "Gear", "fieldRef": {"path": ".spec.text", "split": ",", "pattern": "([^/:]+)$",
             "namespacePattern": "([^/:]+)/", "kindPattern": "^([A-Z][a-z]+):", "groupPath": ".spec.group"}}),
+        json!({"kind": "Zone", "fieldRef": {"path": ".spec.text", "split": ",", "pattern": "([^/:]+)$",
+            "kindPattern": "^([A-Z][a-z]+):", "defaultKind": "Zone"}}),
         json!({"fieldRef": {"path": ".spec.text", "split": ", ", "groupPattern": "^([^/]+)/"}}),
         json!({"fieldRef": {"value": "a"}}),
         json!({"fieldRef": {"value": "b", "namespacePath": ".spec.ref"}, "when": {"path": ".spec.state", "in": ["on"]}}),

@@ -348,7 +348,7 @@ pub(crate) fn anything() -> impl Strategy<Value = Option<Reply>> {
 fn the_worlds_are_of_every_sort() {
     let mut runner = TestRunner::deterministic();
     let mut seen = BTreeMap::new();
-    for _ in 0..1200 {
+    for _ in 0..1600 {
         let case = case().new_tree(&mut runner).unwrap().current();
         let sort = match verdict(&case) {
             NaiveVerdict::Allowed(AllowReason::NoRule) => "no rule",

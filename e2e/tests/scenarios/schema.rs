@@ -22,7 +22,7 @@ const RIGHT: &[(&str, Edit)] = &[
             "path": ".spec.networks[*].vpcRef.name", "namespacePath": ".spec.networks[*].vpcRef.namespace",
             "groupPath": ".spec.networks[*].vpcRef.group", "kindPath": ".spec.networks[*].vpcRef.kind",
             "apiVersionPath": ".spec.networks[*].vpcRef.apiVersion", "uidPath": ".spec.networks[*].vpcRef.uid",
-            "keys": false, "pattern": "^vpc/(.*)$", "replacement": "$1",
+            "keys": false, "pattern": "^vpc/(.*)$", "replacement": "$1", "defaultKind": "VPC",
         });
         first["when"] = json!({"path": ".spec.state", "in": ["Running", "Paused"]});
         first["onDelete"] = json!("Warn");
@@ -228,6 +228,7 @@ const WRONG: &[(&str, Edit, &str)] = &[
         },
         "narrowedBy needs a path",
     ),
+    ("a default of no kind", |r| field_ref(r)["defaultKind"] = json!("VPC"), "defaultKind needs a kindPath"),
     (
         "an excluded name that no object has",
         |r| r["spec"]["dependencies"][0]["excludeNames"] = json!(["a*"]),

@@ -227,6 +227,7 @@ fn facts(resource: &str, edit: impl Fn(&mut KindFacts)) -> KindState {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "vpcRef": {"type": "object", "properties": {"name": {"type": "string"}, "port": {"type": "integer"}}},
         "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "peer": {"type": "object", "properties": {"name": {"type": "string"}, "kind": {"type": "string", "default": "Peer"}}},
     }}}});
     let kind = if resource == "virtualmachines" { "VirtualMachine" } else { "VPC" };
     let definition = json!({"spec": {"scope": "Namespaced", "names": {"kind": kind}, "versions": [

@@ -74,11 +74,17 @@ impl Schema {
                 if reference.is_qualified {
                     dependency["fieldRef"]["namespacePath"] = format!("{at}.namespace").into();
                 }
-                if reference.is_conditional {
-                    dependency["when"] = match reference.is_list {
-                        true => json!({"path": format!("{at}.left"), "notIn": [true]}),
-                        false => json!({"path": format!("{at}.kind"), "in": [kind_name(reference.target)]}),
-                    };
+                let target = kind_name(reference.target);
+                match (reference.is_conditional, reference.is_list) {
+                    (true, true) => dependency["when"] = json!({"path": format!("{at}.left"), "notIn": [true]}),
+                    // An absent kind is another one, or none of the values.
+                    (true, false) if reference.is_qualified => {
+                        dependency["kind"] = target.into();
+                        dependency["fieldRef"]["kindPath"] = format!("{at}.kind").into();
+                        dependency["fieldRef"]["defaultKind"] = "Other".into();
+                    }
+                    (true, false) => dependency["when"] = json!({"path": format!("{at}.kind"), "in": [target]}),
+                    (false, _) => {}
                 }
                 if reference.is_excluding {
                     dependency["excludeNames"] = json!([EXCLUDED]);
@@ -115,8 +121,8 @@ impl Schema {
                 match (reference.is_conditional, reference.is_list, mention.counts) {
                     (true, true, false) => value["left"] = true.into(),
                     (true, false, true) => value["kind"] = kind_name(reference.target).into(),
-                    (true, false, false) => value["kind"] = "Other".into(),
-                    (true, true, true) | (false, ..) => {}
+                    (true, false, false) if mention.namespace.is_some() => value["kind"] = "Other".into(),
+                    (true, false, false) | (true, true, true) | (false, ..) => {}
                 }
                 value
             };

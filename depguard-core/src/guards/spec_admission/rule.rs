@@ -113,6 +113,8 @@ impl WrittenRule {
         }
         if let Some(schema) = &dependents.schema {
             found.warnings.extend(rule.edges().iter().filter_map(|edge| schema::unclear_selector(edge, schema)));
+            let others = rule.edges().iter().filter_map(|edge| schema::other_default(edge, schema));
+            found.errors.extend(others.map(|other| (other.message, Some(other.field))));
             for path in schema::paths(rule, schema) {
                 if matches!(path.fit, SchemaFit::Missing(_) | SchemaFit::Other(_)) {
                     found.errors.push((path.to_string(), Some(path.field)));

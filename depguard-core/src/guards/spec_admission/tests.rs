@@ -34,7 +34,10 @@ fn definition(kind: &str, resource: &str) -> Value {
     json!({"metadata": {"name": format!("{resource}.example.com")}, "spec": {
         "group": "example.com", "scope": "Namespaced", "names": {"kind": kind, "plural": resource},
         "versions": [{"name": "v1", "served": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-            "spec": {"type": "object", "properties": {"vpc": {"type": "string"}, "size": {"type": "integer"}}},
+            "spec": {"type": "object", "properties": {
+                "vpc": {"type": "string"}, "size": {"type": "integer"}, "kind": {"type": "string", "default": "VPC"},
+                "select": {"type": "object", "properties": {"matchLabels": {"type": "object"}, "near": {"type": "boolean"}}},
+            }},
         }}}}],
     }})
 }
@@ -95,6 +98,15 @@ fn a_rule_that_does_not_work_is_refused_with_its_field() {
             "spec.dependencies[0].fieldRef.path",
             "quote the name",
         ),
+        (
+            |rule| {
+                rule["spec"]["dependencies"][0]["kind"] = json!("VPC");
+                rule["spec"]["dependencies"][0]["fieldRef"] =
+                    json!({"path": ".spec.vpc", "kindPath": ".spec.kind", "defaultKind": "VM"});
+            },
+            "spec.dependencies[0].fieldRef.defaultKind",
+            "write `defaultKind: VPC`",
+        ),
         (|rule| rule["spec"]["dependent"]["kind"] = json!("Vm"), "spec.dependent.kind", "is VM"),
         (|rule| rule["spec"]["dependencies"][0]["kind"] = json!("Vpc"), "spec.dependencies[0].kind", "is VPC"),
         (
@@ -115,6 +127,30 @@ fn a_rule_that_does_not_work_is_refused_with_its_field() {
         assert_eq!(decision.causes().words(), ["RuleInvalid"]);
     }
     assert_eq!(created(|_| {}), SpecDecision::Accepted(Vec::new()));
+    let by_default = created(|rule| {
+        rule["spec"]["dependencies"][0]["kind"] = json!("VPC");
+        rule["spec"]["dependencies"][0]["fieldRef"] =
+            json!({"path": ".spec.vpc", "kindPath": ".spec.kind", "defaultKind": "VPC"});
+    });
+    assert_eq!(by_default, SpecDecision::Accepted(Vec::new()));
+}
+
+#[test]
+fn a_selector_that_may_have_fields_which_nobody_names_is_a_warning() {
+    let selecting = |rule: &mut Value, by: Value| {
+        let dependency = rule["spec"]["dependencies"][0].as_object_mut().unwrap();
+        dependency.remove("fieldRef");
+        dependency.insert("selectorRef".to_owned(), by);
+    };
+    let decided = |by: Value| {
+        let mut rule = rule();
+        selecting(&mut rule, by);
+        decided(ControlPlane::Kubernetes, &review("CREATE", &rule, None), &served(), 404).0
+    };
+    let decision = decided(json!({"path": ".spec.select"}));
+    assert!(decision.allowed() && decision.warnings()[0].contains("a selector at `.spec.select` may have `near`"));
+    let named = decided(json!({"path": ".spec.select", "narrowedBy": ["near"]}));
+    assert_eq!(named, SpecDecision::Accepted(Vec::new()));
 }
 
 /// Rules are applied before the definitions of their kinds.

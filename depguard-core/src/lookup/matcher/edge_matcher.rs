@@ -9,7 +9,7 @@ use crate::model::api::{OwnedDependents, Scalar};
 use crate::model::field_path::FieldPath;
 use crate::model::label_selector::Selector;
 use crate::model::name_pattern::{Cutter, Pattern};
-use crate::model::names::Separator;
+use crate::model::names::{Kind, Separator};
 use crate::model::ownership::{Collected, OwnerReference};
 use crate::protocol::deletion_target::DeletionTarget;
 use crate::rule::compiled_edge::{CompiledEdge, EdgeState};
@@ -112,8 +112,18 @@ impl EdgeMatcher {
             Place::Said(said) => Some(source(said)),
         };
         if let Reference::Field(field) = reference {
-            let FieldReference { path: _, keys: _, split: _, pattern, place: _, group, kind, api_version, uid } =
-                &**field;
+            let FieldReference {
+                path: _,
+                keys: _,
+                split: _,
+                pattern,
+                place: _,
+                group,
+                kind,
+                default_kind: _,
+                api_version,
+                uid,
+            } = &**field;
             matcher.cuts_name = pattern.as_ref().map(Pattern::cutter);
             matcher.group = group.as_ref().map(&mut source);
             matcher.kind = kind.as_ref().map(&mut source);
@@ -356,19 +366,21 @@ impl EdgeMatcher {
         if edge.excludes(&name) {
             return None;
         }
-        // An absent or empty value matches every target: Go writes an empty value for an absent one.
+        // An absent or empty value is that of the default kind, or matches every target: Go writes an empty value for an
+        // absent one.
         let beside = |beside: Option<CorrelatedPath>| {
             beside.and_then(|beside| beside.value(item, value.at)).filter(|value| !value.is_empty())
         };
         let said = |source: &Option<SourceReader>| {
             source.as_ref().and_then(|source| source.value(item, value)).filter(|value| !value.is_empty())
         };
+        let default_kind = field.default_kind.as_ref().map(Kind::as_str);
         let group = edge.target.gvr.group.as_str();
         let group_of = |version: &'i str| version.rsplit_once('/').map_or("", |(group, _)| group);
         let is_kind = |kind: Cow<'_, str>| edge.target.kind.as_ref().is_none_or(|own| own.as_str() == kind);
         let counts = self.holds(edge, item, value.at)
             && said(&self.group).is_none_or(|said| said == group)
-            && said(&self.kind).is_none_or(is_kind)
+            && said(&self.kind).or_else(|| default_kind.map(Cow::Borrowed)).is_none_or(is_kind)
             && beside(self.api_version).is_none_or(|version| group_of(version) == group);
         counts.then(|| {
             let namespace = self.place(&field.place, item, value);

@@ -100,7 +100,7 @@ pub(crate) fn named(dependency: &Value, object: &Value) -> Option<Vec<NamedObjec
         let group = |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
         let of_version = beside(&field["apiVersionPath"]).filter(|said| !said.is_empty());
         let is_kind = absent_or(part("group"), &dependency["group"])
-            && absent_or(part("kind"), &dependency["kind"])
+            && absent_or(part("kind").or(field["defaultKind"].as_str().map(str::to_owned)), &dependency["kind"])
             && of_version.is_none_or(|version| dependency["group"] == group(&version));
         let name = name.filter(|name| !strings(&dependency["excludeNames"]).contains(name));
         is_kind.then_some(NamedObject { name: name?, namespace: said.or(own), uid: part("uid") })

@@ -152,6 +152,9 @@ impl<'k> KindChecker<'k> {
                 let field = format!("spec.dependencies[{}].selectorRef.path", edge.index);
                 report.push(Code::UnclearSelector, written.subject, field, unclear);
             }
+            if let Some(other) = schema::other_default(edge, schema) {
+                report.push(Code::OtherDefault, written.subject, other.field, other.message);
+            }
         }
         for path in schema::paths(&written.rule, schema) {
             if dependency_of(&path.field).is_none_or(|index| !usable.contains(&index)) {

@@ -32,6 +32,7 @@ pub(crate) enum Code {
     NamespaceLeftOut,
     NamespaceWithoutEffect,
     UnclearSelector,
+    OtherDefault,
     KindNotServed,
     VersionNotServed,
     WrongKindName,
@@ -54,7 +55,7 @@ pub(crate) enum Code {
 impl Code {
     /// All codes, in the order of their numbers.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::UnknownField,
         Self::WrongShape,
         Self::InvalidRule,
@@ -69,6 +70,7 @@ impl Code {
         Self::NamespaceLeftOut,
         Self::NamespaceWithoutEffect,
         Self::UnclearSelector,
+        Self::OtherDefault,
         Self::KindNotServed,
         Self::VersionNotServed,
         Self::WrongKindName,
@@ -126,6 +128,7 @@ impl Code {
             Self::NamespaceLeftOut => ("DG106", Warning, "namespace left out"),
             Self::NamespaceWithoutEffect => ("DG107", Warning, "namespace without effect"),
             Self::UnclearSelector => ("DG108", Warning, "selector with other fields"),
+            Self::OtherDefault => ("DG109", Error, "other default kind"),
             Self::KindNotServed => ("DG111", Error, "kind not served"),
             Self::VersionNotServed => ("DG112", Error, "version not served"),
             Self::WrongKindName => ("DG113", Error, "wrong kind name"),

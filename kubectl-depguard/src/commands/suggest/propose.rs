@@ -4,6 +4,7 @@
 use depguard_controller::manifests::dependents_of;
 use depguard_core::ControlPlane;
 use depguard_core::api::{Dependency, DependencyRule, Dependent, ExportRef, FieldRef};
+use depguard_core::model::Kind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -207,6 +208,7 @@ fn dependency(found: &ReferenceCandidate, target: &Target, export: Option<Export
         path: Some(found.path.clone()),
         namespace_path: found.namespace.clone().filter(|_| target.name.namespaced),
         kind_path: found.kind.clone(),
+        default_kind: found.default_kind.clone().filter(|kind| found.kind.is_some() && Kind::parse(kind).is_ok()),
         group_path,
         api_version_path,
         ..FieldRef::default()

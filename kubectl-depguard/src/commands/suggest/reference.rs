@@ -40,6 +40,8 @@ pub(super) struct ReferenceCandidate {
     pub(super) path: String,
     pub(super) namespace: Option<String>,
     pub(super) kind: Option<String>,
+    /// Kind that an API server fills in where the kind is absent.
+    pub(super) default_kind: Option<String>,
     pub(super) group: Option<GroupPath>,
     /// Possible targets; empty if none is known.
     pub(super) targets: Vec<Target>,
@@ -127,11 +129,18 @@ fn object(
     let only_refers = inside.keys().all(|name| OF_A_REFERENCE.contains(&name.as_str()));
     let group = (GROUPS.iter().copied().find(|name| has_text(name)).map(|name| GroupPath::Group(at(field, name))))
         .or_else(|| has_text(API_VERSION).then(|| GroupPath::ApiVersion(at(field, API_VERSION))));
-    let found = |targets: Vec<&Target>, confidence, why: String| {
+    let default_kind = inside.get(KIND).and_then(|kind| kind.get("default")?.as_str());
+    let required = field.schema.get("required").and_then(Value::as_array);
+    let may_lack_kind = typed && default_kind.is_none() && !required.is_some_and(|names| names.contains(&KIND.into()));
+    let found = |targets: Vec<&Target>, confidence, mut why: String| {
+        if may_lack_kind && targets.len() > 1 {
+            why.push_str("; where it has no kind, it counts for each of them");
+        }
         Some(ReferenceCandidate {
             path: at(field, NAME),
             namespace: has_text(NAMESPACE).then(|| at(field, NAMESPACE)),
             kind: typed.then(|| at(field, KIND)),
+            default_kind: default_kind.map(str::to_owned),
             group: group.clone(),
             targets: targets.into_iter().cloned().collect(),
             confidence,
@@ -231,6 +240,7 @@ fn text(field: &Field<'_>, field_words: &FieldWords, kinds: &Kinds, own: &KindNa
             path: field.path.clone(),
             namespace: namespace_beside(field),
             kind: None,
+            default_kind: None,
             group: None,
             targets: target.into_iter().cloned().collect(),
             confidence,

@@ -26,7 +26,7 @@ fn definitions() -> [Value; 4] {
     let train = json!({
         "depotRef": texts(&["name", "namespace"]),
         "engine": {"type": "object", "properties": {
-            "name": {"type": "string"}, "kind": {"type": "string", "enum": ["Depot", "Yard"]},
+            "name": {"type": "string"}, "kind": {"type": "string", "enum": ["Depot", "Yard"], "default": "Depot"},
         }},
         "stops": {"type": "array", "items": texts(&["name", "kind"])},
         "cars": {"type": "object", "additionalProperties": texts(&["yard"])},
@@ -35,6 +35,9 @@ fn definitions() -> [Value; 4] {
         "selector": {"type": "object", "properties": {
             "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}},
         }},
+        "yards": {"type": "array", "items": {"type": "object", "properties": {
+            "matchExpressions": {"type": "array"}, "sameOwner": {"type": "boolean"}, "policy": {"type": "object"},
+        }}},
     });
     [
         definition("Namespaced", "Train", "trains", &train),
@@ -93,6 +96,10 @@ async fn each_mistake_is_found_with_what_to_write_and_the_right_rule_is_taken_wi
         one(target("depots", &json!({"fieldRef": reference, "kind": kind})))
     };
     let of_engine = engine(".spec.engine.kind", "Depot");
+    let by_default = |default: &str| {
+        let reference = json!({"path": ".spec.engine.name", "kindPath": ".spec.engine.kind", "defaultKind": default});
+        one(target("yards", &json!({"fieldRef": reference, "kind": "Yard"})))
+    };
     let line = one(target("lines", &at(".spec.lineName")));
     let when = |path: &str, value: &str| one(depot(&json!({"when": {"path": path, "in": [value]}})));
     let exchanged = json!({"group": "rail.example.org", "version": "v1", "kind": "Depot", "resource": "depots"});
@@ -140,6 +147,25 @@ async fn each_mistake_is_found_with_what_to_write_and_the_right_rule_is_taken_wi
             path,
             "is an object",
             one(target("depots", &json!({"selectorRef": {"path": ".spec.selector"}}))),
+        ),
+        (
+            "another default kind",
+            by_default("Yard"),
+            "DG109",
+            "spec.dependencies[0].fieldRef.defaultKind",
+            "write `defaultKind: Depot`",
+            by_default("Depot"),
+        ),
+        (
+            "selector with other fields",
+            one(target("yards", &json!({"selectorRef": {"path": ".spec.yards[*]", "narrowedBy": ["policy"]}}))),
+            "DG108",
+            "spec.dependencies[0].selectorRef.path",
+            "may have `sameOwner`: where it does, nobody can tell what it selects",
+            one(target(
+                "yards",
+                &json!({"selectorRef": {"path": ".spec.yards[*]", "narrowedBy": ["policy", "sameOwner"]}}),
+            )),
         ),
         ("field of the status", field(".status.depot"), "DG101", path, "has no field `status`", right.clone()),
         ("kubectl's braces", field("{.spec.route}"), "DG003", path, "write `.spec.route`", field(".spec.route")),

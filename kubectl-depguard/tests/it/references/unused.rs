@@ -285,6 +285,49 @@ async fn a_cluster_role_that_another_one_aggregates_is_used() {
     }
 }
 
+/// Rule about machines, whose selectors may ask for networks of their own owner.
+const NARROWED: &str = r"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: machines}
+spec:
+  dependent: {group: example.com, version: v1, kind: Machine, resource: machines}
+  dependencies:
+  - {group: example.com, version: v1, resource: nets, selectorRef: {path: .spec.nets, narrowedBy: [sameOwner, policy]}}
+---
+{apiVersion: example.com/v1, kind: Net, metadata: {name: one, namespace: x, labels: {zone: a}}}
+---
+{apiVersion: example.com/v1, kind: Net, metadata: {name: two, namespace: x, labels: {zone: b}}}
+";
+
+#[tokio::test]
+async fn fields_that_only_narrow_a_selector_leave_nothing_unknown() {
+    for (selector, unused, unknown) in [
+        ("{matchLabels: {zone: a}, sameOwner: true, policy: {resolve: Always}}", &["Net/x/two"][..], &[][..]),
+        ("{matchLabels: {zone: b}, sameOwner: false}", &["Net/x/one"], &[]),
+        // It selects any net of the same owner.
+        ("{sameOwner: true}", &[], &[]),
+        ("{matchLabels: {zone: a}, sameOwners: true}", &[], &["Net/x/one", "Net/x/two"]),
+    ] {
+        let machine = format!(
+            "---\n{{apiVersion: example.com/v1, kind: Machine, metadata: {{name: m, namespace: x}}, spec: {{nets: {selector}}}}}\n"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = write(folder.path(), "all.yaml", &format!("{NARROWED}{machine}"));
+        let told = depguard(&["unused", "-n", "x", "-o", "json", "-f", file.to_str().unwrap()]).await;
+        let report: Value = serde_json::from_str(&told.out).unwrap();
+        assert_eq!(
+            (names(&report["unused"]), names(&report["unknown"])),
+            (owned(unused), owned(unknown)),
+            "{selector}"
+        );
+    }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 #[tokio::test]
 async fn a_served_kind_of_a_pack_that_is_not_applied_leaves_it_unknown() {
     let bed = crate::bed::Bed::kubernetes().await;

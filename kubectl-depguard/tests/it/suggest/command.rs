@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::suggest::suggest;
+use crate::tool::depguard_reading;
 
 /// Returns the fields that are found to refer, with their targets and confidence.
 async fn rows(documents: &[Value]) -> Vec<String> {
@@ -161,7 +162,7 @@ spec:
     kind: VirtualMachine
     resource: virtualmachines
   dependencies:
-  # high: `owners` has a name and a kind, and the schema lists the kinds
+  # high: `owners` has a name and a kind, and the schema lists the kinds; where it has no kind, it counts for each of them
   - group: network.example.com
     version: v1
     resource: vpcs
@@ -171,7 +172,7 @@ spec:
       namespacePath: .spec.owners[*].namespace
       groupPath: .spec.owners[*].apiGroup
       kindPath: .spec.owners[*].kind
-  # high: `owners` has a name and a kind, and the schema lists the kinds
+  # high: `owners` has a name and a kind, and the schema lists the kinds; where it has no kind, it counts for each of them
   - group: \"\"
     version: v1
     resource: secrets
@@ -310,4 +311,50 @@ async fn a_reference_that_lies_too_deep_for_a_rule_is_listed() {
     );
     let (_, out, _) = suggest(&documents, &[]).await;
     assert!(out.contains("a rule can't express it") && !out.contains("kind: DependencyRule"), "{out}");
+}
+
+#[tokio::test]
+async fn an_absent_kind_means_what_the_schema_says_or_each_of_them() {
+    const SAID: &str = "where it has no kind, it counts for each of them";
+    let kinds = |kind: &Value| {
+        let mut reference = object(json!({"name": {"type": "string"}, "kind": kind["schema"]}));
+        reference["required"] = kind["required"].clone();
+        let of = |kind: &str, resource: &str, spec: Value| crd("auth.example.com", kind, resource, spec);
+        [
+            of("Scaler", "scalers", json!({"authRef": reference})),
+            of("Auth", "auths", json!({})),
+            of("ClusterAuth", "clusterauths", json!({})),
+        ]
+    };
+    let objects = json!([
+        {"apiVersion": "auth.example.com/v1", "kind": "Auth", "metadata": {"name": "creds", "namespace": "n"}},
+        {"apiVersion": "auth.example.com/v1", "kind": "Scaler", "metadata": {"name": "s", "namespace": "n"},
+            "spec": {"authRef": {"name": "creds"}}},
+    ]);
+    let listed = json!(["Auth", "ClusterAuth"]);
+    for (kind, default, overlaps) in [
+        (json!({"schema": {"type": "string", "enum": listed, "default": "Auth"}}), json!("Auth"), false),
+        (json!({"schema": {"type": "string", "enum": listed}}), Value::Null, true),
+        (json!({"schema": {"type": "string", "enum": listed}, "required": ["name"]}), Value::Null, true),
+        (json!({"schema": {"type": "string", "enum": listed}, "required": ["kind"]}), Value::Null, false),
+    ] {
+        let definitions = kinds(&kind);
+        let (_, rules, _) = suggest(&definitions, &[]).await;
+        let rule: Value = serde_saphyr::from_str(rules.trim_start_matches("---\n")).unwrap();
+        let dependencies = rule["spec"]["dependencies"].as_array().unwrap();
+        assert_eq!(dependencies.len(), 2, "{rules}");
+        for dependency in dependencies {
+            assert_eq!(dependency["fieldRef"]["defaultKind"], default, "{rules}");
+            assert_eq!(dependency["fieldRef"]["kindPath"], ".spec.authRef.kind", "{rules}");
+        }
+        assert_eq!(rules.contains(SAID), overlaps, "{rules}");
+        let objects = objects.as_array().unwrap().iter();
+        let files: Vec<_> = definitions.iter().chain(objects).map(Value::to_string).collect();
+        let files = format!("{rules}---\n{}", files.join("\n---\n"));
+        let (status, out, err) = depguard_reading(&["lint", "-f", "-"], files.clone()).await;
+        assert_eq!(status, ExitStatus::Well, "{out}{err}");
+        let (status, out, err) = depguard_reading(&["dangling", "-A", "-f", "-"], files).await;
+        let told = if default.is_null() { (ExitStatus::Finding, true) } else { (ExitStatus::Well, false) };
+        assert_eq!((status, out.contains("ClusterAuth/")), told, "{out}{err}");
+    }
 }

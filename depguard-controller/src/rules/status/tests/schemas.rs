@@ -37,6 +37,42 @@ fn a_path_that_leads_nowhere_is_named_and_one_in_an_open_schema_is_noted() {
 }
 
 #[test]
+fn a_default_kind_that_is_another_than_the_schemas_is_no_well_formed_rule() {
+    let accepted = |default: &str, kind: &str| {
+        let mut rule = vm_to_vpc();
+        rule["spec"]["dependencies"][0]["kind"] = json!(kind);
+        rule["spec"]["dependencies"][0]["fieldRef"] =
+            json!({"path": ".spec.peer.name", "kindPath": ".spec.peer.kind", "defaultKind": default});
+        Setting::from_rule(rule).condition("Accepted")
+    };
+    let said = accepted("VPC", "VPC");
+    assert!(
+        said.starts_with("False OtherDefaultKind: spec.dependencies[0].fieldRef.defaultKind is VPC, but"),
+        "{said}"
+    );
+    assert!(said.ends_with("write `defaultKind: Peer`"), "{said}");
+    // The kind of the dependency itself may well be another one.
+    assert!(accepted("Peer", "VPC").starts_with("True Accepted"));
+}
+
+#[test]
+fn fields_that_a_selector_may_have_and_the_rule_does_not_name_are_noted() {
+    let accepted = |narrowed_by: &[&str]| {
+        let mut rule = vm_to_vpc();
+        let dependency = rule["spec"]["dependencies"][0].as_object_mut().unwrap();
+        dependency.remove("fieldRef");
+        dependency.insert("selectorRef".to_owned(), json!({"path": ".spec.peer", "narrowedBy": narrowed_by}));
+        Setting::from_rule(rule).condition("Accepted")
+    };
+    let said = accepted(&["kind"]);
+    assert!(
+        said.starts_with("True Accepted: the rule is well formed; a selector at `.spec.peer` may have `name`: "),
+        "{said}"
+    );
+    assert_eq!(accepted(&["kind", "name"]), "True Accepted: the rule is well formed");
+}
+
+#[test]
 fn a_condition_that_can_never_hold_keeps_a_rule_from_being_enforced() {
     let with = |field: fn(&mut Value) -> &mut Value, path: &str| {
         let mut setting = super::interlocked::in_order_for(super::interlocked::SETTLING);
