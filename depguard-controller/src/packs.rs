@@ -181,6 +181,8 @@ fn manifest(metadata: &Value, spec: &Map<String, Value>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use depguard_core::Rule;
+
     use super::*;
 
     #[test]
@@ -190,6 +192,9 @@ mod tests {
         for (name, text) in FILES {
             let pack = RulePack::parse(name, text).unwrap_or_else(|why| panic!("{name}: {why}"));
             assert!(!pack.rules.is_empty(), "{name} has no rules");
+            for maker in pack.makes() {
+                Rule::parse(pack.control_plane, &maker).unwrap_or_else(|why| panic!("{name}: {why}: {maker}"));
+            }
         }
         assert_eq!(RulePack::all().len(), FILES.len());
         let (name, text) = FILES[0];

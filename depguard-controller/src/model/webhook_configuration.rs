@@ -221,7 +221,7 @@ pub(crate) fn with(mut webhook: Value, conditions: impl IntoIterator<Item = Valu
 
 /// Returns a match condition about a kind; `None` if it would be too long, so that API servers ask about each request. The
 /// expression is true for each other kind. `holds` must never fail: API servers refuse a request for which an expression
-/// fails.
+/// fails, or don't ask about it if failures are to be ignored.
 pub(crate) fn condition(kind: &GroupResource, holds: &str) -> Option<Value> {
     let GroupResource { group, resource } = kind;
     let expression =
@@ -235,7 +235,10 @@ pub(crate) fn condition(kind: &GroupResource, holds: &str) -> Option<Value> {
 /// the object has one.
 fn excluding(kind: &GroupResource, names: &BTreeSet<ObjectName>) -> Option<Value> {
     let names: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
-    let holds = format!("oldObject == null || !(oldObject.metadata.name in [{}])", names.join(", "));
+    let holds = format!(
+        "oldObject == null || !has(oldObject.metadata.name) || !(oldObject.metadata.name in [{}])",
+        names.join(", ")
+    );
     if names.is_empty() { None } else { condition(kind, &holds) }
 }
 

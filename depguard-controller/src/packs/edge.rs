@@ -1,4 +1,4 @@
-//! One dependency of a pack's rule: the same line makes the strict dependency and the default ones.
+//! Dependency of a pack's rule, from which the strict dependency and the default ones are made.
 
 use depguard_core::api::{FieldCondition, OnDelete, Scalar, When};
 use serde::Deserialize;
@@ -26,7 +26,8 @@ impl PackEdge {
         self.edge(self.conditions(), None).into()
     }
 
-    /// Returns the default dependencies, of which at most one counts for a reference. `unless` is that of the rule.
+    /// Returns the default dependencies, of which at most one counts for a reference. `unless` is that of the rule. A reference
+    /// that is marked as optional counts despite `unless`.
     pub(super) fn default(&self, unless: &[FieldCondition]) -> Vec<Value> {
         let unless = if self.unless.is_empty() { unless } else { &self.unless };
         let (Some(on_delete), Some(path)) = (self.where_optional, self.optional_path()) else {

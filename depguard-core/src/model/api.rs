@@ -302,7 +302,7 @@ pub struct ExportRef {
      "message": "write namespace, or namespacePath and namespacePattern"},
     {"rule": "!has(self.replacement) || has(self.pattern)", "message": "replacement needs a pattern"},
     {"rule": "!has(self.defaultKind) || has(self.kindPath) || has(self.kindPattern)",
-     "message": "defaultKind needs a kindPath or a kindPattern: whose value may be absent"},
+     "message": "defaultKind needs a kindPath or a kindPattern: write that of the kind that may be absent"},
     {"rule": "has(self.path) != has(self.value)", "message": "write exactly one of path and value"},
     {"rule": "!has(self.value) || !(has(self.split) || has(self.pattern) || (has(self.keys) && self.keys))",
      "message": "value can be combined only with namespace, namespacePath and namespacePattern"},
@@ -360,7 +360,7 @@ pub struct FieldRef {
     #[cfg_attr(feature = "schemars", schemars(length(max = Pattern::MAX_LEN)))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind_pattern: Option<String>,
-    /// The kind that is meant where the kind has no value. Left out: any.
+    /// The kind that is meant where the kind is absent or empty; another value that can't be read is any kind. Left out: any.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::Kind"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_kind: Option<String>,

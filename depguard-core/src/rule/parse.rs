@@ -22,9 +22,9 @@ use crate::model::names::{
 
 /// The most values that a condition may list.
 const MAX_VALUES: usize = 64;
-/// The most names that a dependency may exclude.
+/// Maximum number of names that a dependency may exclude.
 const MAX_NAMES: usize = 32;
-/// The most fields of a selector that may narrow it.
+/// Maximum number of fields of a selector that may narrow it.
 const MAX_FIELDS: usize = 16;
 /// The most memory that the patterns of a rule may take together when they are compiled, in bytes.
 const MAX_COMPILED: usize = 1 << 20;

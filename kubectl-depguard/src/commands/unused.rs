@@ -10,7 +10,7 @@ use depguard_core::model::{GroupResource, Namespace};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::unapplied::UnappliedPacks;
+use self::unapplied::{UnappliedPacks, with_strict};
 
 use crate::cluster::every_cluster::each_namespace_has;
 use crate::cluster::files::FileArgs;
@@ -93,7 +93,7 @@ struct Uses {
 
 pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let source = Source::open(global, &args.files, terminal).await?;
-    let rules = source.rules().await?;
+    let rules = with_strict(source.rules().await?);
     let namespace = source.scope(global)?;
     let fallback = namespace.as_ref();
     let selection = Some(&args.selection);
@@ -199,7 +199,9 @@ fn uses(scan: &Scan) -> Vec<Uses> {
 
 /// Returns true for a ClusterRole that comes with rules: depguard's own, which is in no file, aggregates it.
 fn is_of_a_pack(object: &Object) -> bool {
-    object.kind.gvr.resource.as_str() == "clusterroles" && object.referent.labels.contains_key(AGGREGATE)
+    let kind = &object.kind.gvr;
+    let is_role = kind.group.as_str() == "rbac.authorization.k8s.io" && kind.resource.as_str() == "clusterroles";
+    is_role && object.referent.labels.contains_key(AGGREGATE)
 }
 
 /// Returns the reasons why an object without a known use may be used nevertheless; `edges`: the edges whose target it is.
@@ -207,10 +209,15 @@ fn doubts(scan: &Scan, object: &Object, edges: &[usize], uses: &Uses) -> BTreeSe
     let kind = object.kind.gvr.group_resource();
     let unread = scan.unread_rules().iter().filter(|unread| unread.may_refer_to(&kind));
     let mut why: BTreeSet<_> = unread.map(|unread| format!("{} could not be read", unread.what)).collect();
+    why.extend(scan.made.unread(&kind).map(|makers| format!("{makers} may make it, and were not read")));
     for edge in edges {
         let Some(applied) = scan.edges.get(*edge) else { continue };
         if !scan.covers_dependents(*edge, object.namespace()) {
             why.insert(format!("{} could not be read everywhere", applied.dependent()));
+        }
+        if applied.edge.excludes(object.name()) {
+            let (rule, name) = (&applied.rule().name, object.name());
+            why.insert(format!("rule {rule} excludes the name {name}, so that nobody looks who uses it"));
         }
     }
     for reference in uses.unclear.iter().filter_map(|index| scan.references.get(*index)) {

@@ -173,7 +173,7 @@ fn of_kubernetes(kinds: &Kinds) -> Value {
 fn a_webhook_does_not_hear_of_a_name_if_all_its_rules_exclude_it() {
     let names = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect::<Vec<_>>();
     let condition = "request.resource.group != '' || request.resource.resource != 'configmaps' || \
-         oldObject == null || !(oldObject.metadata.name in ['b'])";
+         oldObject == null || !has(oldObject.metadata.name) || !(oldObject.metadata.name in ['b'])";
     let mut kinds = Kinds::default();
     kinds.insert(FailurePolicy::Fail, kind("configmaps"), &names(&["a", "b"]));
     kinds.insert(FailurePolicy::Fail, kind("configmaps"), &names(&["c", "b"]));

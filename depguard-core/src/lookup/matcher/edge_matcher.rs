@@ -25,6 +25,8 @@ pub(super) struct EdgeMatcher {
     namespace: Option<SourceReader>,
     group: Option<SourceReader>,
     kind: Option<SourceReader>,
+    /// JSON of the value at the kind's path, if the edge has a default kind.
+    kind_json: Option<CorrelatedPath>,
     api_version: Option<CorrelatedPath>,
     uid: Option<CorrelatedPath>,
     /// One for each condition of the edge.
@@ -69,7 +71,7 @@ impl EdgeMatcher {
             reference,
             when,
             optional: _,
-            // `means`, and each target that is selected or unclear, look at them.
+            // `means` passes them over, and so does each target that is selected or unclear.
             exclude_names: _,
             on_delete: _,
             owned_dependents,
@@ -89,6 +91,13 @@ impl EdgeMatcher {
         let mut correlated =
             |path: &FieldPath, take| CorrelatedPath { slot: slot(path, take), wildcards: path.wildcards() };
         let when = when.iter().map(|condition| correlated(&condition.path, Take::Json)).collect();
+        let kind_json = match reference {
+            Reference::Field(field) if field.default_kind.is_some() => {
+                let path = field.kind.as_ref().and_then(|kind| kind.path.as_ref());
+                path.map(|path| correlated(path, Take::Json))
+            }
+            Reference::Field(_) | Reference::Fixed(_) | Reference::Selected(_) | Reference::Selector(_) => None,
+        };
         let mut beside = |path: &FieldPath| correlated(path, Take::Text);
         let mut matcher = Self {
             edge: Arc::clone(edge),
@@ -96,6 +105,7 @@ impl EdgeMatcher {
             namespace: None,
             group: None,
             kind: None,
+            kind_json,
             api_version: None,
             uid: None,
             when,
@@ -289,6 +299,7 @@ impl EdgeMatcher {
             namespace,
             group,
             kind,
+            kind_json,
             api_version,
             uid,
             when,
@@ -298,7 +309,7 @@ impl EdgeMatcher {
             cuts_name: _,
         } = self;
         let sources = [namespace, group, kind].into_iter().flatten().filter_map(|source| source.beside.as_ref());
-        let beside = sources.chain([api_version, uid].into_iter().flatten()).chain(when);
+        let beside = sources.chain([kind_json, api_version, uid].into_iter().flatten()).chain(when);
         beside.map(|beside| beside.slot).chain([*subject])
     }
 
@@ -367,14 +378,16 @@ impl EdgeMatcher {
             return None;
         }
         // An absent or empty value is that of the default kind, or matches every target: Go writes an empty value for an
-        // absent one.
+        // absent one. A value that is there and can't be read matches every target.
         let beside = |beside: Option<CorrelatedPath>| {
             beside.and_then(|beside| beside.value(item, value.at)).filter(|value| !value.is_empty())
         };
         let said = |source: &Option<SourceReader>| {
             source.as_ref().and_then(|source| source.value(item, value)).filter(|value| !value.is_empty())
         };
-        let default_kind = field.default_kind.as_ref().map(Kind::as_str);
+        let json_of_kind = self.kind_json.and_then(|json| json.value(item, value.at));
+        let has_no_kind = json_of_kind.is_none_or(|json| ["null", r#""""#].contains(&json));
+        let default_kind = field.default_kind.as_ref().filter(|_| has_no_kind).map(Kind::as_str);
         let group = edge.target.gvr.group.as_str();
         let group_of = |version: &'i str| version.rsplit_once('/').map_or("", |(group, _)| group);
         let is_kind = |kind: Cow<'_, str>| edge.target.kind.as_ref().is_none_or(|own| own.as_str() == kind);

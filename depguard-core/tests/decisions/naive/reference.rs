@@ -99,8 +99,12 @@ pub(crate) fn named(dependency: &Value, object: &Value) -> Option<Vec<NamedObjec
         let absent_or = |said: Option<String>, expected: &Value| said.is_none_or(|said| *expected == said);
         let group = |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
         let of_version = beside(&field["apiVersionPath"]).filter(|said| !said.is_empty());
+        // A kind that is there, and can't be read, may be any.
+        let kind = field["kindPath"].as_str().and_then(|path| value_at(object, path, &turns));
+        let has_no_kind = kind.is_none_or(|kind| kind.is_null() || kind == "");
+        let default_kind = field["defaultKind"].as_str().filter(|_| has_no_kind).map(str::to_owned);
         let is_kind = absent_or(part("group"), &dependency["group"])
-            && absent_or(part("kind").or(field["defaultKind"].as_str().map(str::to_owned)), &dependency["kind"])
+            && absent_or(part("kind").or(default_kind), &dependency["kind"])
             && of_version.is_none_or(|version| dependency["group"] == group(&version));
         let name = name.filter(|name| !strings(&dependency["excludeNames"]).contains(name));
         is_kind.then_some(NamedObject { name: name?, namespace: said.or(own), uid: part("uid") })

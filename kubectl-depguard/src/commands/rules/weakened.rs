@@ -76,6 +76,6 @@ fn how_weakened(stored: &Rule, edge: &Edge, new: &[Rule]) -> Option<&'static str
     } else if alike().any(|(_, it)| it.reference == edge.reference) {
         "refuses in fewer cases than before deletions of"
     } else {
-        "refuses no more deletions of"
+        "no longer refuses deletions of"
     })
 }

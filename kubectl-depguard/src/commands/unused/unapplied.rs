@@ -2,11 +2,14 @@
 //! others may be used by one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use depguard_controller::packs::RulePack;
 use depguard_core::Rule;
 use depguard_core::model::GroupResource;
+use serde_json::Value;
 
+use crate::cluster::documents::name_of;
 use crate::cluster::rules::Rules;
 use crate::cluster::source::Source;
 use crate::engine::reference_scan::Scan;
@@ -19,6 +22,29 @@ pub(super) struct UnappliedPacks {
     kinds: BTreeMap<GroupResource, BTreeMap<&'static str, BTreeSet<String>>>,
     /// Command that gets the rules of a pack, without the pack's name.
     command: &'static str,
+}
+
+/// Adds to each rule that a pack has the strict one of the same name: what a default rule leaves to another rule, or to
+/// Kubernetes, is a use nevertheless. Its references count only to kinds that are targets in the rule at hand, and only if
+/// both rules read the dependents in the same version.
+pub(super) fn with_strict(mut rules: Rules) -> Rules {
+    let control_plane = rules.control_plane;
+    let packs = RulePack::all().iter().filter(|pack| pack.control_plane == control_plane);
+    let strict: Vec<_> = packs.flat_map(|pack| pack.strict().rules()).collect();
+    let added = rules.objects.iter().filter_map(|own| {
+        let mut strict = strict.iter().find(|strict| name_of(strict) == name_of(own))?.clone();
+        let target = |dependency: &Value| (dependency.get("group").cloned(), dependency.get("resource").cloned());
+        let targets: Vec<_> = own.pointer("/spec/dependencies")?.as_array()?.iter().map(target).collect();
+        let dependencies = strict.pointer_mut("/spec/dependencies")?.as_array_mut()?;
+        dependencies.retain(|dependency| targets.contains(&target(dependency)));
+        // In kcp, the metadata tell the rule's workspace.
+        strict.as_object_mut()?.insert("metadata".to_owned(), own.get("metadata")?.clone());
+        let (known, parsed) = (Rule::parse(control_plane, own).ok()?, Rule::parse(control_plane, &strict).ok()?);
+        (known != parsed && known.dependent().gvr == parsed.dependent().gvr).then(|| Arc::new(strict))
+    });
+    let added: Vec<_> = added.collect();
+    rules.objects.extend(added);
+    rules
 }
 
 impl UnappliedPacks {
@@ -34,7 +60,7 @@ impl UnappliedPacks {
         let command = if source.is_live() { "rules apply" } else { "rules show" };
         let mut unapplied = Self { command, ..Self::default() };
         for pack in RulePack::all().iter().filter(|pack| pack.control_plane == rules.control_plane) {
-            for rule in pack.rules().iter().filter_map(|rule| Rule::parse(rules.control_plane, rule).ok()) {
+            for rule in pack.strict().rules().iter().filter_map(|rule| Rule::parse(rules.control_plane, rule).ok()) {
                 let dependent = rule.dependent().gvr.group_resource();
                 let edges = rule.edges().iter().filter(|edge| {
                     !applied.contains(&(dependent.clone(), edge.target.gvr.group_resource(), edge.field()))

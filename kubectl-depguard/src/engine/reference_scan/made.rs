@@ -1,6 +1,6 @@
 //! Objects that other objects make, and targets that are in no file but will be there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use depguard_controller::packs::RulePack;
 use depguard_core::lookup::{ReferenceReader, ReferenceTarget, ReferencedObject};
@@ -16,7 +16,11 @@ use crate::io::terminal::Terminal;
 
 /// Objects that other objects make and keep, as the packs know, each with its maker.
 #[derive(Debug, Default)]
-pub(crate) struct MadeObjects(HashMap<(GroupResource, Option<String>, String), ObjectIdentity>);
+pub(crate) struct MadeObjects {
+    makers: HashMap<(GroupResource, Option<String>, String), ObjectIdentity>,
+    /// Kinds of makers whose objects were not all read, by the kind of what they make.
+    unread: HashMap<GroupResource, BTreeSet<String>>,
+}
 
 /// Target that the files lack, and that will be there.
 #[derive(Debug)]
@@ -33,11 +37,16 @@ pub(crate) struct GivenTarget {
 impl MadeObjects {
     /// Returns the maker of an object, if the object is made by one.
     pub(crate) fn maker(&self, kind: &GroupResource, namespace: Option<&str>, name: &str) -> Option<&ObjectIdentity> {
-        self.0.get(&(kind.clone(), namespace.map(str::to_owned), name.to_owned()))
+        self.makers.get(&(kind.clone(), namespace.map(str::to_owned), name.to_owned()))
     }
 
-    /// Reads the makers, as far as they may make a target of the scan's edges. On an API server, only those count whose kind
-    /// is the dependents' in a rule, since the scan could read them.
+    /// Returns the kinds that may make an object of that kind, and whose objects were not all read.
+    pub(crate) fn unread(&self, kind: &GroupResource) -> impl Iterator<Item = &String> {
+        self.unread.get(kind).into_iter().flatten()
+    }
+
+    /// Reads the makers, as far as they may make a target of the scan's edges. On an API server, only those are read whose
+    /// kind is the dependents' in a rule, since the scan could read them.
     pub(super) async fn read(
         scan: &Scan,
         control_plane: ControlPlane,
@@ -54,14 +63,25 @@ impl MadeObjects {
             let can_be_read =
                 !source.is_live() || scan.edges.iter().map(AppliedEdge::dependent).any(|kind| kind == own);
             let is_meant = rule.edges().iter().any(|edge| is_target(&edge.target.gvr.group_resource()));
-            let Some(known) = source.kind_of(&own).await?.filter(|_| can_be_read && is_meant) else { continue };
-            let kind = KindInfo { gvr: rule.dependent().gvr.clone(), ..known };
-            let reader = ReferenceReader::new(rule.edges().iter().map(|edge| (&rule, edge)));
-            let each = |object: Value| made.add(&rule, &kind, &reader, &object);
-            // What can't be read is told by the scan.
-            let namespace = scope.namespace.filter(|_| source.is_live());
-            _ = source.objects(&kind, namespace, terminal, each).await?;
-            if made.0.len() > MAX_OBJECTS {
+            if !is_meant {
+                continue;
+            }
+            let kinds = source.kinds().await?;
+            let is_read = match kinds.of(&own) {
+                None => kinds.unread_of(&own.group).next().is_none(),
+                Some(_) if !can_be_read => false,
+                Some(known) => {
+                    let kind = KindInfo { gvr: rule.dependent().gvr.clone(), ..known.clone() };
+                    let reader = ReferenceReader::new(rule.edges().iter().map(|edge| (&rule, edge)));
+                    let each = |object: Value| made.add(&rule, &kind, &reader, &object);
+                    let namespace = scope.namespace.filter(|_| source.is_live());
+                    source.objects(&kind, namespace, terminal, each).await?.is_none()
+                }
+            };
+            for edge in rule.edges().iter().filter(|_| !is_read) {
+                made.unread.entry(edge.target.gvr.group_resource()).or_default().insert(own.to_string());
+            }
+            if made.makers.len() > MAX_OBJECTS {
                 let message = format!("there are more than {MAX_OBJECTS} objects to read");
                 return Err(Failure::new(message).hint(scope.read_less));
             }
@@ -87,7 +107,7 @@ impl MadeObjects {
         let maker = ObjectIdentity::new(kind, maker.namespace, &maker.name);
         for (_, namespace, name) in named.into_iter().filter(|(edge, ..)| *edge == first) {
             if let Some(edge) = rule.edges().get(first) {
-                self.0.insert((edge.target.gvr.group_resource(), namespace, name), maker.clone());
+                self.makers.insert((edge.target.gvr.group_resource(), namespace, name), maker.clone());
             }
         }
     }

@@ -182,36 +182,36 @@ impl ScanReader<'_> {
 /// Reader of the references that count, and of those for which a `when` decides.
 struct EdgeReader {
     all: ReferenceReader,
-    /// Edges with a `when`: indexes in the reader's edges.
-    conditional: Vec<usize>,
-    /// Reader of these edges as if they had none.
-    unconditional: ReferenceReader,
+    /// Reader of the edges with a `when`, as if they had none; `None` if no edge has one.
+    unconditional: Option<ReferenceReader>,
 }
+
+/// Name, namespace and UID of an object.
+type Name = (String, Option<String>, Option<String>);
 
 impl EdgeReader {
     fn new<'e>(edges: impl Iterator<Item = &'e AppliedEdge> + Clone) -> Self {
-        let conditional = edges.clone().enumerate().filter(|(_, applied)| !applied.edge.when.is_empty());
-        let bare = |(index, applied): (usize, &'e AppliedEdge)| {
+        let bare = |applied: &'e AppliedEdge| {
             let mut edge: Edge = applied.edge.clone();
             edge.when.clear();
-            (index, (&*applied.rule, edge))
+            (&*applied.rule, edge)
         };
-        let (conditional, bare): (Vec<_>, Vec<_>) = conditional.map(bare).unzip();
+        let bare: Vec<_> = edges.clone().filter(|applied| !applied.edge.when.is_empty()).map(bare).collect();
+        let unconditional = ReferenceReader::new(bare.iter().map(|(rule, edge)| (*rule, edge)));
         Self {
             all: ReferenceReader::new(edges.map(|applied| (&*applied.rule, &applied.edge))),
-            conditional,
-            unconditional: ReferenceReader::new(bare.iter().map(|(rule, edge)| (*rule, edge))),
+            unconditional: (!bare.is_empty()).then_some(unconditional),
         }
     }
 
-    /// Counts the references that an object holds by edges with a `when`, whether it holds or not.
-    fn written(&self, object: &Value) -> usize {
-        let mut count = 0_usize;
-        if !self.conditional.is_empty() {
+    /// Returns true if some reference of an object counts by no edge, since no `when` holds. `held` are those that count.
+    fn leaves_out(&self, object: &Value, held: &HashSet<Option<Name>>) -> bool {
+        let mut leaves_out = false;
+        if let Some(unconditional) = &self.unconditional {
             // An object whose references can't be read is reported by then.
-            _ = self.unconditional.read(object, |_| count = count.saturating_add(1));
+            _ = unconditional.read(object, |reference| leaves_out |= !held.contains(&name(&reference)));
         }
-        count
+        leaves_out
     }
 }
 
@@ -252,9 +252,11 @@ fn keep(
         return Err(Failure::new(format!("there are more than {MAX_OBJECTS} objects to read")).hint(scope.read_less));
     }
     let Some(reader) = reader else { return Ok(()) };
-    let (mut known, pending, mut conditional) = (HashSet::new(), &mut scan.pending, 0_usize);
+    let (mut known, pending, mut held) = (HashSet::new(), &mut scan.pending, HashSet::new());
     let read = reader.all.read(object, |reference| {
-        conditional = conditional.saturating_add(usize::from(reader.conditional.contains(&reference.edge)));
+        if reader.unconditional.is_some() {
+            held.insert(name(&reference));
+        }
         let Some(edge) = plan.edges.get(reference.edge) else { return };
         if pending.len() <= MAX_REFERENCES && is_new(&reference, &mut known) {
             pending.push(PendingReference { from, edge: *edge, reference: reference.into_owned() });
@@ -264,16 +266,18 @@ fn keep(
         return Err(Failure::new(format!("could not read the references of {object}: {why}")));
     }
     let is_asked_for = scan.objects.get(from).is_some_and(Object::is_asked_for);
-    scan.left_out = scan.left_out.saturating_add(usize::from(is_asked_for && reader.written(object) > conditional));
+    scan.left_out = scan.left_out.saturating_add(usize::from(is_asked_for && reader.leaves_out(object, &held)));
     if scan.pending.len() > MAX_REFERENCES { Err(scope.too_many_references()) } else { Ok(()) }
 }
 
 /// Returns true for the first of several references that mean the same object; one is enough.
-fn is_new(
-    reference: &ObjectReference<'_>,
-    known: &mut HashSet<(usize, String, Option<String>, Option<String>)>,
-) -> bool {
-    let ReferenceTarget::Named { name, namespace, uid } = &reference.means else { return true };
+fn is_new(reference: &ObjectReference<'_>, known: &mut HashSet<(usize, Name)>) -> bool {
+    name(reference).is_none_or(|name| known.insert((reference.edge, name)))
+}
+
+/// Returns what a reference says of the object that it names; `None` if it names none.
+fn name(reference: &ObjectReference<'_>) -> Option<Name> {
+    let ReferenceTarget::Named { name, namespace, uid } = &reference.means else { return None };
     let own = |text: &std::borrow::Cow<'_, str>| text.to_string();
-    known.insert((reference.edge, own(name), namespace.as_ref().map(own), uid.as_ref().map(own)))
+    Some((own(name), namespace.as_ref().map(own), uid.as_ref().map(own)))
 }

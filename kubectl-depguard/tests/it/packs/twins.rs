@@ -23,7 +23,8 @@ fn planned(suite: &str) -> Vec<Planned> {
 }
 
 /// Returns the kinds of objects whose deletions end as expected if a rule is the only one: those that the rule refuses or of
-/// which it warns, and those that it looks up dependents for and allows. (Of an object that the rule does not protect, another thing is said.)
+/// which it warns, and those that it looks up dependents for and allows. (Of an object that the rule does not protect,
+/// another thing is said.)
 async fn kinds(of_rule: &Value, tests: &[Planned], suite: &str) -> [BTreeSet<String>; 2] {
     let folder = tempfile::tempdir().unwrap();
     file(&folder, "rules.yaml", std::slice::from_ref(of_rule));

@@ -11,11 +11,18 @@ pub(crate) async fn beside_packs(objects: &str, command: &str) -> Ran {
     beside(&["kubernetes-workloads", "kubernetes-cluster"], objects, command).await
 }
 
-/// Runs a command on objects, beside the rules of packs.
+/// Runs a command on objects, beside the rules of packs. As a user's own rules, they exclude no names.
 pub(crate) async fn beside(packs: &[&str], objects: &str, command: &str) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let rules = packs.iter().flat_map(|pack| RulePack::by_name(pack).unwrap().rules());
-    let rules: Vec<_> = rules.map(|rule| rule.to_string()).collect();
+    let excluding_none = |mut rule: Value| {
+        let dependencies = rule["spec"]["dependencies"].as_array_mut().unwrap();
+        for dependency in dependencies.iter_mut().filter_map(Value::as_object_mut) {
+            dependency.remove("excludeNames");
+        }
+        rule.to_string()
+    };
+    let rules: Vec<_> = rules.map(excluding_none).collect();
     write(folder.path(), "rules.yaml", &rules.join("\n---\n"));
     write(folder.path(), "objects.yaml", objects);
     let args = command.split(' ').chain(["-f", folder.path().to_str().unwrap()]);

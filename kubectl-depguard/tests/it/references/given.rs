@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use depguard_controller::packs::RulePack;
+use depguard_testbed::{Fault, When};
 use kubectl_depguard::ExitStatus;
 use serde_json::{Value, json};
 
@@ -227,4 +228,15 @@ async fn on_a_cluster_a_secret_is_kept_by_an_existing_certificate() {
     post("/apis/cert-manager.io/v1/namespaces/default/certificates", &certificate).await;
     let after = told().await;
     assert!(!is_told(&after, "kept") && is_told(&after, "free"), "{after}");
+
+    // Nobody knows what is made by a kind that is served and was not read, since no rule is about it or for want of a right.
+    let [certificates, external] = ["certificates.cert-manager.io", "externalsecrets.external-secrets.io"]
+        .map(|makers| format!("{makers} may make it, and were not read"));
+    assert!(!after.contains(&certificates) && !after.contains(&external), "{after}");
+    define(&bed.endpoint(), "external-secrets.io", "v1", "externalsecrets", "ExternalSecret", "Namespaced").await;
+    let unknown = told().await;
+    assert!(!unknown.contains(&certificates) && unknown.contains(&external), "{unknown}");
+    bed.testbed.faults().inject(Fault::Forbidden, When::always().method("GET").path("/certificates?"));
+    let unknown = told().await;
+    assert!(is_told(&unknown, "kept") && unknown.contains(&certificates), "{unknown}");
 }

@@ -252,6 +252,68 @@ async fn what_a_pack_knows_to_be_used_is_not_offered_while_its_rules_are_not_app
     assert_eq!(report["unknown"], json!([]), "{report}");
 }
 
+/// The template of a former revision, or admission, may have given the Pod what no template names now.
+#[tokio::test]
+async fn what_only_a_running_pod_of_a_replica_set_mounts_is_used() {
+    let config_map = "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: sidecar, namespace: x}}\n";
+    let pod = |phase: &str| {
+        format!(
+            "---\n{{apiVersion: v1, kind: Pod, metadata: {{name: web, namespace: x, ownerReferences: [\
+             {{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u1, controller: true}}]}}, \
+             spec: {{containers: [], volumes: [{{name: v, configMap: {{name: sidecar}}}}]}}, status: {{phase: {phase}}}}}\n"
+        )
+    };
+    let default = depguard(&["rules", "show", "kubernetes-workloads", "kubernetes-cluster"]).await.well();
+    let strict = depguard(&["rules", "show", "--strict", "kubernetes-workloads", "kubernetes-cluster"]).await.well();
+    for (rules, pod, is_used) in [
+        (&default, pod("Running"), true),
+        (&default, pod("Succeeded"), false),
+        (&default, String::new(), false),
+        (&strict, pod("Running"), true),
+        (&strict, String::new(), false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = write(folder.path(), "all.yaml", &format!("{rules}{config_map}{pod}"));
+        let told = depguard(&["unused", "-n", "x", "-o", "json", "-f", file.to_str().unwrap()]).await;
+        let report: Value = serde_json::from_str(&told.out).unwrap();
+        let (status, unused) =
+            if is_used { (ExitStatus::Well, &[][..]) } else { (ExitStatus::Finding, &["ConfigMap/x/sidecar"][..]) };
+        assert_eq!((told.status, names(&report["unused"])), (status, owned(unused)), "{pod}: {report}");
+        assert_eq!((&report["unknown"], &report["unread"]), (&json!([]), &json!([])), "{pod}: {report}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_a_rule_excludes_is_unknown() {
+    const EXCLUDING: &str = r"
+apiVersion: dependencies.opendefense.cloud/v1alpha1
+kind: DependencyRule
+metadata: {name: apps}
+spec:
+  dependent: {group: a.example.com, version: v1, kind: App, resource: apps}
+  dependencies:
+  - {group: a.example.com, version: v1, resource: jars, kind: Jar, excludeNames: [main], fieldRef: {path: .spec.jar}}
+---
+{apiVersion: a.example.com/v1, kind: Jar, metadata: {name: main, namespace: x}}
+---
+{apiVersion: a.example.com/v1, kind: Jar, metadata: {name: other, namespace: x}}
+---
+{apiVersion: a.example.com/v1, kind: App, metadata: {name: app, namespace: x}, spec: {jar: main}}
+";
+    for (rule, unknown) in
+        [(EXCLUDING.to_owned(), &["Jar/x/main"][..]), (EXCLUDING.replace("excludeNames: [main], ", ""), &[])]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let file = write(folder.path(), "all.yaml", &rule);
+        let told = depguard(&["unused", "-o", "json", "-f", file.to_str().unwrap()]).await;
+        let report: Value = serde_json::from_str(&told.out).unwrap();
+        assert_eq!(names(&report["unknown"]), unknown, "{report}");
+        assert_eq!(names(&report["unused"]), ["Jar/x/other"], "{report}");
+        let why = "rule apps excludes the name main, so that nobody looks who uses it";
+        assert_eq!(told.out.contains(why), !unknown.is_empty(), "{report}");
+    }
+}
+
 #[tokio::test]
 async fn a_cluster_role_that_another_one_aggregates_is_used() {
     let role = |name: &str, labels: &str, more: &str| {
