@@ -27,7 +27,7 @@ const GLOBAL: [&str; 7] = [
 /// References that an API server has and a file has not, or the other way round: the dependent's kind and a part of the
 /// lines about them, and the reason.
 const DIFFERENCES: [(&str, &str, &str); 3] = [
-    ("Pod/", ".sources[*].configMap.name -> ConfigMap/kube-root-ca.crt", "a Pod mounts its token"),
+    ("ReplicaSet/", "is in wave", "the controller of Deployments makes it"),
     ("Pod/", " spec.imagePullSecrets[*].name -> ", "a Pod without pull Secrets has those of its ServiceAccount"),
     ("ServiceAccount/default", "is in wave", "a namespace has it, and no file"),
 ];

@@ -19,12 +19,15 @@ pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
     let consumer = world.consumer("consumer", &[]).await?;
     let of = |resource: &str| format!("/api/v1/namespaces/{}/{resource}", consumer.namespace);
     let named = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
-    consumer.api.post(&of("serviceaccounts"), &named("ServiceAccount", "default")).await?.ok_or_there()?;
+    for account in ["default", "app"] {
+        consumer.api.post(&of("serviceaccounts"), &named("ServiceAccount", account)).await?.ok_or_there()?;
+    }
     for name in ["used", "mounted", "free"] {
         consumer.api.post(&of("configmaps"), &named("ConfigMap", name)).await?.ok()?;
     }
     let mut pod = named("Pod", "p1");
     pod["spec"] = json!({
+        "serviceAccountName": "app",
         "containers": [
             {"name": "one", "image": "a"},
             {"name": "two", "image": "a", "envFrom": [{"configMapRef": {"name": "used"}}]},
@@ -43,7 +46,7 @@ pub(crate) async fn config_map_of_pod(world: Arc<World>) -> Outcome {
     refused(&world, &consumer.api, &used, "cannot delete configmaps/used: still referenced by Pod/p1").await?;
     let mounted = format!("{}/mounted", of("configmaps"));
     refused(&world, &consumer.api, &mounted, "still referenced by Pod/p1").await?;
-    let account = format!("{}/default", of("serviceaccounts"));
+    let account = format!("{}/app", of("serviceaccounts"));
     refused(&world, &consumer.api, &account, "still referenced by Pod/p1").await?;
     consumer.api.delete(&format!("{}/free", of("configmaps"))).await?.ok()?;
     consumer.api.delete(&format!("{}/p1", of("pods"))).await?.ok()?;
