@@ -31,7 +31,7 @@ const REVISION: u32 = 5;
 /// Maximum number of match conditions of kinds in a webhook: API servers allow 64, one is about deletions, and one may be
 /// about Helm's releases.
 pub(crate) const MAX_CONDITIONS: usize = 62;
-/// Maximum length of an expression.
+/// Maximum length of a match condition's expression, in bytes.
 pub(crate) const MAX_EXPRESSION: usize = 4096;
 
 /// Kinds to protect at a place, by the failure policy of their rules. A kind may be in both.

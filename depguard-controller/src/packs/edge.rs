@@ -11,9 +11,9 @@ pub(super) struct PackEdge {
     /// Conditions on a dependent that leaves the reference to another rule: all of them hold.
     #[serde(default)]
     unless: Vec<FieldCondition>,
-    /// What happens to a deletion if Kubernetes' boolean `optional` beside the name is true.
+    /// Action on a deletion where Kubernetes' boolean `optional` beside the name is true.
     where_optional: Option<OnDelete>,
-    /// What happens to a deletion, since Kubernetes itself keeps the target while it is in use.
+    /// Action on a deletion of a target that Kubernetes itself keeps while it is in use.
     default_on_delete: Option<OnDelete>,
     when: Option<When>,
     #[serde(flatten)]

@@ -97,8 +97,13 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     let namespace = source.scope(global)?;
     let fallback = namespace.as_ref();
     let selection = Some(&args.selection);
-    let scope =
-        Scope { namespace: fallback, fallback, selection, ..Scope::all(Follow::Dependents, READ_ONE_NAMESPACE) };
+    let scope = Scope {
+        namespace: fallback,
+        fallback,
+        selection,
+        makers: true,
+        ..Scope::all(Follow::Dependents, READ_ONE_NAMESPACE)
+    };
     let scan = Scan::read(&source, &rules, scope, &[], terminal).await?;
     scan.print_unread(terminal)?;
     if let Some(nothing) = scan.coverage.nothing() {

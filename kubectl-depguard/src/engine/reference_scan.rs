@@ -124,6 +124,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) labels: bool,
     /// Namespace to read instead if the caller may not read all namespaces.
     pub(crate) fallback: Option<&'a Namespace>,
+    /// True to read, on an API server, the objects that make others. In files they are read in any case.
+    pub(crate) makers: bool,
     /// Selection of the objects to report; `None` for all. Others are read all the same.
     pub(crate) selection: Option<&'a Selection>,
     /// Advice on how to read less, if there are too many objects or references.
@@ -189,7 +191,9 @@ impl Scan {
         }
         read::all(&mut scan, source, scope, known, terminal).await?;
         resolve::all(&mut scan, source.kinds().await?, scope)?;
-        scan.made = MadeObjects::read(&scan, rules.control_plane, source, scope, terminal).await?;
+        if scope.makers || !source.is_live() {
+            scan.made = MadeObjects::read(&scan, rules.control_plane, source, scope, terminal).await?;
+        }
         scan.find_given(source);
         scan.coverage = Coverage::new(&scan, &ends, source, rules, scope).await?;
         if let Some(selection) = scope.selection {
@@ -368,7 +372,7 @@ impl AppliedEdge {
 impl Scope<'_> {
     /// Builds the scope of all objects in all namespaces.
     pub(crate) const fn all(follow: Follow, read_less: &'static str) -> Self {
-        Self { namespace: None, follow, labels: false, fallback: None, selection: None, read_less }
+        Self { namespace: None, follow, labels: false, fallback: None, makers: false, selection: None, read_less }
     }
 
     fn too_many_references(&self) -> Failure {

@@ -72,6 +72,7 @@ impl Planner {
             namespace,
             fallback: namespace,
             labels: !locks.is_empty(),
+            makers: true,
             selection: Some(&self.selection),
             ..Scope::all(Follow::Dependents, READ_ONE_NAMESPACE)
         };
@@ -94,7 +95,7 @@ impl Planner {
         let rules = self.source.rules().await?;
         let fallback = named.iter().find_map(|named| named.namespace.as_ref());
         // The namespaces of the dependents, and so their locks, are known only after the scan.
-        let scope = Scope { labels: true, fallback, ..Scope::all(Follow::Dependents, READ_LESS) };
+        let scope = Scope { labels: true, fallback, makers: true, ..Scope::all(Follow::Dependents, READ_LESS) };
         let known: Vec<_> = existing.iter().map(|(kind, object)| (*kind, &**object)).collect();
         let mut scan = Scan::read(&self.source, &rules, scope, &known, terminal).await?;
         let found = existing.iter().map(|(kind, object)| {

@@ -254,11 +254,14 @@ fn keep(
     let Some(reader) = reader else { return Ok(()) };
     let (mut known, pending, mut held) = (HashSet::new(), &mut scan.pending, HashSet::new());
     let read = reader.all.read(object, |reference| {
+        let name = name(&reference);
         if reader.unconditional.is_some() {
-            held.insert(name(&reference));
+            held.insert(name.clone());
         }
         let Some(edge) = plan.edges.get(reference.edge) else { return };
-        if pending.len() <= MAX_REFERENCES && is_new(&reference, &mut known) {
+        // Of several references of an edge that mean the same object, one is enough.
+        let is_new = pending.len() <= MAX_REFERENCES && name.is_none_or(|name| known.insert((reference.edge, name)));
+        if is_new {
             pending.push(PendingReference { from, edge: *edge, reference: reference.into_owned() });
         }
     });
@@ -268,11 +271,6 @@ fn keep(
     let is_asked_for = scan.objects.get(from).is_some_and(Object::is_asked_for);
     scan.left_out = scan.left_out.saturating_add(usize::from(is_asked_for && reader.leaves_out(object, &held)));
     if scan.pending.len() > MAX_REFERENCES { Err(scope.too_many_references()) } else { Ok(()) }
-}
-
-/// Returns true for the first of several references that mean the same object; one is enough.
-fn is_new(reference: &ObjectReference<'_>, known: &mut HashSet<(usize, Name)>) -> bool {
-    name(reference).is_none_or(|name| known.insert((reference.edge, name)))
 }
 
 /// Returns what a reference says of the object that it names; `None` if it names none.

@@ -123,8 +123,8 @@ fn made(spec: &Value) -> Vec<String> {
     list(&spec["dependencies"]).map(line).collect()
 }
 
-/// Returns the dependencies of the strict rule of this name, each with what the default ones let go, as the end of a cell.
-/// Where there is no strict rule, those of the default one stand for it.
+/// Returns the dependencies of the strict rule of this name, each with what the default ones let go, as the end of a cell;
+/// the dependencies of the default rule if there is no strict one.
 fn references(pack: &'static RulePack, rule: &Value) -> Vec<(Value, String)> {
     let strict = pack.strict().rules().into_iter().find(|strict| strict["metadata"] == rule["metadata"]);
     let mut written: Vec<Value> = list(&strict.as_ref().unwrap_or(rule)["spec"]["dependencies"]).cloned().collect();
