@@ -16,3 +16,10 @@ pub(crate) fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
+
+/// Returns the commit of the checkout, marked where a file was changed since.
+pub(crate) fn commit() -> String {
+    let git = std::process::Command::new("git").args(["describe", "--always", "--dirty"]).output();
+    let said = git.ok().filter(|git| git.status.success()).and_then(|git| String::from_utf8(git.stdout).ok());
+    said.map_or_else(|| "a checkout without git".to_owned(), |said| said.trim().to_owned())
+}

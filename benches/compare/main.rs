@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         match arguments.command {
             Some(Command::Role(role)) => roles::play(role).await,
             Some(Command::Check) => check::run().await,
-            Some(Command::Transport) => measure::transport(&arguments.options).await,
+            Some(Command::Transport) => measure::transport().await,
             None => measure::run(&arguments.options).await,
         }
         .map(|()| true)

@@ -41,19 +41,17 @@ pub(crate) async fn run(options: &Options) -> Result {
 }
 
 /// Measures the same list over each protocol, from a real kcp.
-pub(crate) async fn transport(options: &Options) -> Result {
+pub(crate) async fn transport() -> Result {
     let server = Server::kcp().await?.ok_or("kcp not found: set `KCP_BIN`, or put kcp into `PATH`")?;
     let stage = Stage::new(server, 10).await?;
     let figures = transport::run(&stage.listed(10_000, 2_000).await?).await?;
-    let text = report::transports(&figures);
-    println!("{text}");
-    if options.no_document { Ok(()) } else { report::write_part(&options.document, "transport", &text) }
+    println!("{}", report::transports(&figures));
+    Ok(())
 }
 
 fn publish(report: &Report, options: &Options) -> Result {
-    let text = report.print();
-    println!("\n# {}\n\n{text}", report.server);
-    if options.no_document { Ok(()) } else { report::write(&options.document, report, &text) }
+    println!("\n# {}\n\n{}", report.server, report.print());
+    if options.no_document { Ok(()) } else { report::write(&options.document, report) }
 }
 
 async fn on(stage: &mut Stage, name: &str, case: Case) -> Result<Measured> {

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::floods::Flood;
 use crate::measure::Measured;
+
 use crate::rounds::Figures;
-use crate::scene::Subject;
+use crate::scene::{Amounts, Subject};
 use crate::{Result, machine, plot, transport};
 
 /// Measurements on one API server.
@@ -29,11 +30,9 @@ impl Report {
         self.measured.push(measured);
     }
 
+    /// Returns all tables.
     pub(crate) fn print(&self) -> String {
-        let mut text = format!("{}; {:.1} before it.\n\n", machine(), self.load);
-        targets::print(self, &mut text);
-        let _ = write!(text, "\n**One DELETE**\n\n{ONE}");
-        self.measured.iter().for_each(|measured| one(measured, &mut text));
+        let mut text = self.deletes(|_| true);
         if self.measured.iter().any(|measured| !measured.floods.is_empty()) {
             let _ = write!(text, "\n**Many DELETEs at once**\n\n{MANY}");
             self.measured.iter().for_each(|measured| many(measured, &measured.floods, &mut text));
@@ -43,6 +42,16 @@ impl Report {
             many(measured, &measured.collections, &mut text);
         }
         failures(self, &mut text);
+        text
+    }
+
+    /// Returns what was reached, and the table of one DELETE for the cases that count.
+    fn deletes(&self, counts: impl Fn(&Amounts) -> bool) -> String {
+        let mut text = format!("{}; {:.1} before it.\n\n", machine(), self.load);
+        targets::print(self, &mut text);
+        let _ = write!(text, "\n**One DELETE**\n\n{ONE}");
+        let measured = self.measured.iter().filter(|measured| counts(&measured.case.amounts));
+        measured.for_each(|measured| one(measured, &mut text));
         text
     }
 }
@@ -59,7 +68,8 @@ const MANY: &str = "\
 
 fn machine() -> String {
     let profile = if cfg!(debug_assertions) { " (without optimization: these times say nothing)" } else { "" };
-    format!("Machine: {}{profile}; its load was {:.1} after the run", machine::describe(), machine::load())
+    let (commit, described, load) = (machine::commit(), machine::describe(), machine::load());
+    format!("Built from {commit}. Machine: {described}{profile}; its load was {load:.1} after the run")
 }
 
 /// Returns the table of the ways to read a list.
@@ -175,20 +185,16 @@ impl Measured {
     }
 }
 
-/// Writes the tables into the document, between the server's marks, and the plot beside the document.
-pub(crate) fn write(document: &Path, report: &Report, text: &str) -> Result {
+/// Writes the tables of one case into the document, between the server's marks, and the plot beside the document.
+pub(crate) fn write(document: &Path, report: &Report) -> Result {
     let server = report.server;
     let name = document.file_stem().unwrap_or_default().to_string_lossy();
     plot::draw(report, &document.with_file_name(format!("{name}-{server}.svg")))?;
-    write_part(document, server, text)
-}
-
-/// Replaces the text between a part's marks.
-pub(crate) fn write_part(document: &Path, part: &str, text: &str) -> Result {
-    let (begin, end) = (format!("<!-- {part}: begin -->"), format!("<!-- {part}: end -->"));
+    let (begin, end) = (format!("<!-- {server}: begin -->"), format!("<!-- {server}: end -->"));
     let whole = std::fs::read_to_string(document)?;
     let (before, rest) = whole.split_once(&begin).ok_or("the document has no mark where the tables begin")?;
     let (_, after) = rest.split_once(&end).ok_or("the document has no mark where the tables end")?;
+    let text = report.deletes(|amounts| (amounts.dependents, amounts.bytes) == (10_000, 2_000));
     Ok(std::fs::write(document, format!("{before}{begin}\n\n{text}\n{end}{after}"))?)
 }
 

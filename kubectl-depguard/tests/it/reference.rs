@@ -108,22 +108,6 @@ impl Program {
     }
 }
 
-#[test]
-fn the_readme_has_a_row_for_each_command() {
-    const ENDS: [&str; 2] = ["<!-- commands: from the code -->\n", "<!-- commands: end -->"];
-    let path = root().join("README.md");
-    let readme = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = readme.split_once(ENDS[0]).unwrap();
-    let (_, after) = rest.split_once(ENDS[1]).unwrap();
-    let table = markdown::commands_table(&built(), "docs/reference/kubectl-depguard.md");
-    let current = format!("{before}{}{table}{}{after}", ENDS[0], ENDS[1]);
-    if is_written() {
-        std::fs::write(path, &current).unwrap();
-    } else {
-        assert!(readme == current, "the README's table of commands is not what the code says: {HOW}");
-    }
-}
-
 /// Returns the command line, with the flags that every command inherits.
 fn built() -> Command {
     finished(kubectl_depguard::command())

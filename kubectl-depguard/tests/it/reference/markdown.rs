@@ -9,7 +9,7 @@ pub(crate) fn print(root: &Command) -> String {
     let mut text = format!("# {}\n\n<!-- Generated from the code by a test; do not edit. -->\n\n", called(root));
     describe(&mut text, root);
     if commands(root).next().is_some() {
-        text.push_str(&commands_table(root, ""));
+        text.push_str(&commands_table(root));
     }
     for (title, global) in [("Flags", false), ("Flags of all commands", true)] {
         let own: Vec<_> = root.get_arguments().filter(|arg| arg.is_global_set() == global && is_own(arg)).collect();
@@ -36,14 +36,13 @@ pub(crate) fn print(root: &Command) -> String {
     text
 }
 
-/// Writes a table with a row for each command, linked to its section of a document.
-pub(crate) fn commands_table(root: &Command, document: &str) -> String {
+/// Writes a table with a row for each command, linked to its section.
+fn commands_table(root: &Command) -> String {
     let mut text = "| command | |\n|---|---|\n".to_owned();
     for command in commands(root) {
         let name = command.get_name();
         // Writing to a string can't fail.
-        let _ =
-            writeln!(text, "| [`{name}`]({document}#{name}) | {} |", command.get_about().map(cell).unwrap_or_default());
+        let _ = writeln!(text, "| [`{name}`](#{name}) | {} |", command.get_about().map(cell).unwrap_or_default());
     }
     text
 }
