@@ -24,8 +24,8 @@ use crate::options::{DryRun, Global};
 
 /// List, show or apply ready-made rules
 ///
-/// The command has packs of rules about the kinds of Kubernetes, of kcp and of well-known products. docs/packs/README.md
-/// says for each pack what it protects, what it costs, and which fields it leaves out.
+/// The command has packs of rules about the kinds of Kubernetes, of kcp and of well-known products. docs/packs.md says
+/// for each pack what it protects, and what it leaves to others.
 ///
 /// A rule about kinds that the cluster does not have refuses nothing until they exist.
 #[derive(Debug, clap::Args)]

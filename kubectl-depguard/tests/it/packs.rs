@@ -1,4 +1,4 @@
-//! Packs of ready-made rules: their suites, their pages, and the definitions of the products.
+//! Packs of ready-made rules: their suites, their page, and the definitions of the products.
 
 mod coverage;
 mod former;
@@ -8,7 +8,7 @@ mod provider;
 mod strict;
 mod twins;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -74,24 +74,13 @@ async fn fails_without_each_rule(pack: &RulePack) {
 }
 
 #[test]
-fn the_pages_are_what_the_packs_say() {
-    let folder = root().join("docs/packs");
-    let mut pages = BTreeMap::from([("README.md".to_owned(), page::overview())]);
-    pages.extend(RulePack::all().iter().map(|pack| (format!("{}.md", pack.name), page::page(pack))));
-    // Without Kubernetes' OpenAPI, nobody can tell what is right in the table.
-    let table = coverage::table().unwrap_or_else(|| std::fs::read_to_string(folder.join(coverage::PAGE)).unwrap());
-    pages.insert(coverage::PAGE.to_owned(), table);
+fn the_page_is_what_the_packs_say() {
+    let (path, page) = (root().join("docs/packs.md"), page::page());
     if std::env::var_os("DEPGUARD_WRITE").is_some() {
-        std::fs::create_dir_all(&folder).unwrap();
-        pages.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
+        std::fs::write(&path, &page).unwrap();
     }
-    let there = std::fs::read_dir(&folder).unwrap();
-    let there: BTreeSet<_> = there.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    assert_eq!(there, pages.keys().cloned().collect());
-    for (name, text) in pages {
-        let found = std::fs::read_to_string(folder.join(&name)).unwrap();
-        assert!(found == text, "docs/packs/{name} is out of date: run this test with DEPGUARD_WRITE=1");
-    }
+    let found = std::fs::read_to_string(path).unwrap();
+    assert!(found == page, "docs/packs.md is out of date: run this test with DEPGUARD_WRITE=1");
 }
 
 /// Returns true if the pack says of some of its paths that no test holds them against definitions.
