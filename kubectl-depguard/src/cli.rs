@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, trace, ui,
+    completion, dangling, graph, impact, import, install, lint, order, rules, status, suggest, test, trace, ui,
     uninstall, unused, version, why,
 };
 use crate::io::exit::{ExitStatus, Failure, Outcome};
@@ -32,7 +32,6 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Bench(bench::Args),
     Completion(completion::Args),
     Dangling(dangling::Args),
     Graph(graph::Args),
@@ -95,7 +94,6 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Termin
 async fn execute(cli: Cli, terminal: &mut Terminal) -> Result<Outcome, Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Bench(args) => bench::run(&args, &global, terminal).await,
         Command::Completion(args) => completion::run(&args, self::command(), terminal),
         Command::Dangling(args) => dangling::run(&args, &global, terminal).await,
         Command::Graph(args) => graph::run(args, &global, terminal).await,

@@ -1,6 +1,5 @@
 //! Commands, one file or folder each.
 
-pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod dangling;
 pub(crate) mod graph;

@@ -120,24 +120,6 @@ async fn policy_refuses(world: &World, consumer: &Consumer, user: &User) -> Outc
     .await
 }
 
-pub(crate) async fn bench(world: Arc<World>) -> Outcome {
-    let (cast, _depguard) = guarded(&world).await?;
-    let consumer = &cast.consumer;
-    one_reference(&world, &cast).await?;
-    consumer.create_target(&cast.vpc, "b").await?;
-
-    let args = ["bench", &full_name(&cast.vpc), "a", "b", "--requests=40", "--at-once=4"];
-    let said = administrator(&world, &cast)?.run(&args).await;
-    said.is(ExitStatus::Well, &["40 requests about 2 objects"])?;
-    let table: Vec<_> = said.out.split_whitespace().collect();
-    let rows: &[&str] = if world.is_control() { &["allowed 40 "] } else { &["still referenced 20 ", "allowed 20 "] };
-    rows.iter().try_for_each(|row| ensure(table.join(" ").contains(row), || said.out.clone()))?;
-    for name in ["a", "b"] {
-        consumer.untouched(&cast.vpc, name).await?;
-    }
-    consumer.refused(&world, &cast.vpc, "a", &["still referenced by VirtualMachine/m1"]).await.map(drop)
-}
-
 pub(crate) async fn impact(world: Arc<World>) -> Outcome {
     let cast = world.cast().await?;
     world.add_rule(&cast.compute, &machines(&cast)).await?;

@@ -461,7 +461,6 @@ fn main() {
             .tears_down()
             .on_kubernetes()
             .on_real_servers(),
-        Scenario::new("kubectl depguard bench deletes nothing, and counts who was refused", kubectl::bench),
         Scenario::new("kubectl depguard impact shows what depends on an object", kubectl::impact).without_control(),
         Scenario::new("kubectl depguard dangling finds references to nothing", kubectl::dangling).without_control(),
         Scenario::new(

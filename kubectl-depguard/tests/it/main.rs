@@ -1,7 +1,6 @@
 //! Commands as users run them: in files, and against the testbed.
 
 mod bed;
-mod bench;
 mod built_in_kinds;
 mod ci;
 mod command_line;
