@@ -5,6 +5,7 @@ mod attacks;
 mod beside;
 mod binaries;
 mod checked;
+mod conformance;
 mod cycles;
 mod deletion;
 mod doors;
@@ -378,6 +379,10 @@ fn main() {
             .without_control()
             .tears_down()
             .alone(),
+        Scenario::new("Kubernetes' own tests pass beside all packs", conformance::beside_packs)
+            .on_conformance()
+            .interlocked_by(16)
+            .lasting(8),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a Flux-like prune ends, dependents first", gitops::flux).alone(),
         Scenario::new("an Argo-like prune ends, dependents first", gitops::argo).alone(),
