@@ -1,14 +1,15 @@
-//! Kubernetes' own tests, bare and beside the rules of all packs.
+//! Kubernetes' own tests, bare and beside the rules of all packs, and the steps of those that need a kubelet.
 
 use std::sync::Arc;
 
-use depguard_e2e::played::play_cluster;
+use depguard_e2e::played::{play_cluster, run_pod};
 use depguard_e2e::rules::RULES;
 use depguard_e2e::suite::Suite;
 use depguard_e2e::{Depguard, Outcome, Ring, Stop, World, ensure, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kubectl::User;
+use crate::local::until_refused;
 use crate::rollouts::{apply_packs, grant_packs};
 
 /// Names of the tests, one in a line.
@@ -69,4 +70,61 @@ async fn until_enforced(world: &World) -> Outcome {
         rules.find(|rule| !is_enforced(rule)).map_or(Ok(()), |rule| Err(Stop::Failed(rule["metadata"].to_string())))
     })
     .await
+}
+
+/// Plays Kubernetes' four tests "optional updates should be reflected in volume", which read a kubelet's logs.
+pub(crate) async fn optional(world: Arc<World>) -> Outcome {
+    // The rules apply to every world of a cluster; they are removed with this provider.
+    world.compute().await?;
+    grant_packs(&world).await?;
+    let consumer = world.consumer("consumer", &[]).await?;
+    let (api, user) = (&consumer.api, User::at(&world, &consumer.path, &consumer.namespace)?);
+    let _depguard = Depguard::start(&world).await?;
+    let at = |end: &str| format!("{}/{end}", consumer.namespace_path());
+    let named = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    api.post(&at("serviceaccounts"), &named("ServiceAccount", "default")).await?.ok_or_there()?;
+    api.post(&at("configmaps"), &named("ConfigMap", "required")).await?.ok()?;
+    for strict in [false, true] {
+        apply_packs(&user, if strict { &["--strict"] } else { &[] }).await?;
+        for (kind, plural, name, is_projected) in [
+            ("ConfigMap", "configmaps", "name", false),
+            ("ConfigMap", "configmaps", "name", true),
+            ("Secret", "secrets", "secretName", false),
+            ("Secret", "secrets", "name", true),
+        ] {
+            let pod = format!("{plural}-{strict}-{is_projected}");
+            let of = |step: &str| format!("{pod}-{step}");
+            for step in ["deleted", "updated"] {
+                api.post(&at(plural), &named(kind, &of(step))).await?.ok()?;
+            }
+            let field = plural.trim_end_matches('s').replace("configmap", "configMap");
+            let volumes = ["deleted", "updated", "created"].map(|step| {
+                let source = json!({&field: {name: of(step), "optional": true}});
+                let projected = json!({"projected": {"sources": [source]}});
+                let mut volume = if is_projected { projected } else { source };
+                volume["name"] = json!(step);
+                volume
+            });
+            let required = json!({"name": "required", "configMap": {"name": "required"}});
+            let mut object = named("Pod", &pod);
+            object["spec"] = json!({
+                "containers": [{"name": "main", "image": "a"}],
+                "volumes": volumes.into_iter().chain([required]).collect::<Vec<_>>(),
+            });
+            let created = api.post(&at("pods"), &object).await?.ok()?;
+            run_pod(api, &created).await?;
+            until_refused(&world, api, &at("configmaps/required"), "still referenced by Pod/").await?;
+
+            let deleted = at(&format!("{plural}/{}", of("deleted")));
+            if strict {
+                until_refused(&world, api, &deleted, &format!("still referenced by Pod/{pod}")).await?;
+                continue;
+            }
+            api.delete(&deleted).await?.ok()?;
+            let change = json!({"metadata": {"labels": {"updated": "true"}}});
+            api.merge(&at(&format!("{plural}/{}", of("updated"))), &change).await?.ok()?;
+            api.post(&at(plural), &named(kind, &of("created"))).await?.ok()?;
+        }
+    }
+    Ok(())
 }

@@ -383,6 +383,11 @@ fn main() {
             .on_conformance()
             .interlocked_by(16)
             .lasting(8),
+        Scenario::new("optional references go while their Pod runs", conformance::optional)
+            .on_kubernetes()
+            .on_real_servers()
+            .without_control()
+            .alone(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a Flux-like prune ends, dependents first", gitops::flux).alone(),
         Scenario::new("an Argo-like prune ends, dependents first", gitops::argo).alone(),
