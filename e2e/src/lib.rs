@@ -20,6 +20,9 @@ mod world;
 /// API servers that scenarios run on.
 mod ring;
 
+/// Kubernetes' own end-to-end tests.
+pub mod suite;
+
 /// helm and kubectl, for the tests of the chart.
 pub mod tools;
 
@@ -37,6 +40,9 @@ mod selection;
 
 /// Certificate authorities.
 mod certificate;
+
+/// Parts of a cluster that a test plays.
+pub mod played;
 
 /// Requests to an API server.
 mod api;

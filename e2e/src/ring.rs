@@ -46,10 +46,15 @@ enum Servers {
 }
 
 impl Ring {
+    /// Token of the administrator as whom Kubernetes' own tests run on a real kube-apiserver, which records this user's
+    /// changes.
+    pub const SUITE_TOKEN: &str = "suite-token";
+
     /// Starts the servers of a ring and waits until they are ready.
     pub(crate) async fn start(kind: RingKind, programs: &Programs) -> Outcome<Ring> {
         match (kind, programs) {
-            (RingKind::Kube, Programs::Kube(folder)) => kube::start(folder, kube::TEARDOWN).await,
+            (RingKind::Kube, Programs::Kube(folder)) => kube::start(kind, folder, kube::TEARDOWN).await,
+            (RingKind::Conformance, Programs::Kube(folder)) => kube::start(kind, folder, kube::ALL).await,
             (RingKind::Kcp | RingKind::KcpExport, Programs::Kcp(binary)) => kcp::start(kind, binary).await,
             (RingKind::KcpShards | RingKind::KcpShardsExport, Programs::KcpShards(programs)) => {
                 shards::start(kind, programs).await
@@ -86,11 +91,13 @@ impl Ring {
         if !folder.join("kube-controller-manager").is_file() {
             return Err(format!("no kube-controller-manager in {}", folder.display()));
         }
-        Ok(kube::start(&folder, kube::WORKLOADS).await)
+        Ok(kube::start(RingKind::Kube, &folder, kube::WORKLOADS).await)
     }
 
     async fn open(kind: RingKind, access: Access, servers: Servers) -> Outcome<Ring> {
-        let ring = Ring { kind, access, controllers: kind != RingKind::Kube, shards: Vec::new(), servers };
+        // A kube-apiserver starts without any.
+        let controllers = !matches!(kind, RingKind::Kube | RingKind::Conformance);
+        let ring = Ring { kind, access, controllers, shards: Vec::new(), servers };
         let admin = ring.admin().await?;
         let ready = eventually("the server is ready", Duration::from_secs(90), async || {
             admin.get("/readyz").await?.ok().map(drop)
@@ -162,11 +169,18 @@ impl Ring {
         if self.kind != RingKind::Kube {
             return Ok(None);
         }
-        let log = std::fs::read_to_string(processes.file(kube::AUDIT_LOG))?;
-        // The server may be writing the last line.
-        let mut events: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let mut events = audit_log(processes)?;
         events.retain(|event| event["verb"] == "delete" && event["objectRef"]["namespace"] == namespace);
         Ok(Some(events.into_iter().map(|mut event| event["annotations"].take()).collect()))
+    }
+
+    /// Returns the messages with which admission webhooks refused requests of [`Ring::SUITE_TOKEN`]'s user, on a real
+    /// kube-apiserver.
+    pub fn refusals_of_suite(&self) -> Outcome<Vec<String>> {
+        let mut events = audit_log(self.processes()?)?;
+        events.retain(|event| event["user"]["username"] == kube::SUITE);
+        let messages = events.iter().filter_map(|event| event["responseStatus"]["message"].as_str());
+        Ok(messages.filter(|message| message.contains("admission webhook")).map(str::to_owned).collect())
     }
 
     /// Returns the server itself if it runs in this process.
@@ -213,6 +227,13 @@ impl Ring {
     pub(crate) fn write_kubeconfig_of(&self, token: &str, workspace: &str, file: &Path) -> Outcome {
         Ok(std::fs::write(file, self.access.kubeconfig(&self.prefix(workspace), token))?)
     }
+}
+
+/// Returns the recorded requests of a real kube-apiserver.
+fn audit_log(processes: &process::Processes) -> Outcome<Vec<Value>> {
+    let log = std::fs::read_to_string(processes.file(kube::AUDIT_LOG))?;
+    // The server may be writing the last line.
+    Ok(log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 /// Returns the programs of a ring if `DEPGUARD_RINGS` names the ring.

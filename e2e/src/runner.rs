@@ -28,6 +28,8 @@ pub enum ControlPlanes {
     Kcp,
     /// Only on a plain cluster.
     Kubernetes,
+    /// Only on the ring of Kubernetes' own tests.
+    Conformance,
 }
 
 /// Rings on which a scenario runs, by whether shards are processes of their own.
@@ -111,6 +113,11 @@ impl Scenario {
         Scenario { control_planes: ControlPlanes::Kubernetes, ..self }
     }
 
+    /// Runs only on the ring of Kubernetes' own tests, without a control.
+    pub fn on_conformance(self) -> Scenario {
+        Scenario { control_planes: ControlPlanes::Conformance, ..self.without_control() }
+    }
+
     /// Runs without a control: the scenario expects no refusal, so a control would show nothing.
     pub fn without_control(self) -> Scenario {
         Scenario { refuses: false, ..self }
@@ -143,6 +150,8 @@ impl Scenario {
 
     fn is_for(&self, kind: RingKind) -> bool {
         let is_on_this_control_plane = match self.control_planes {
+            ControlPlanes::Conformance => kind == RingKind::Conformance,
+            _ if kind == RingKind::Conformance => false,
             ControlPlanes::Both => true,
             ControlPlanes::Kcp => kind.is_kcp(),
             ControlPlanes::Kubernetes => !kind.is_kcp(),
@@ -267,7 +276,9 @@ fn run_ring(kind: RingKind, programs: &selection::Programs, scenarios: &[Scenari
     let (stopping, jobs) = jobs.into_iter().partition(|job| job.mode == Mode::Guarded && stops(job));
     run_jobs(&runtime, &lanes, scenarios, jobs, tally);
     run_jobs(&runtime, lanes.get(..1).unwrap_or_default(), scenarios, stopping, tally);
-    lacking::run(&runtime, &lanes, scenarios, filters, tally);
+    if kind != RingKind::Conformance {
+        lacking::run(&runtime, &lanes, scenarios, filters, tally);
+    }
     // No scenario's rule names Secrets as dependents. A GlobalOwner may own Secrets; then the controller may ask for all
     // of them. Both processes may ask for the Secret with the key of the registers, which the controller makes.
     let key = RegisterKeySecret::NAME;
@@ -297,7 +308,11 @@ async fn lanes(kind: RingKind, programs: &selection::Programs) -> Outcome<Vec<Ar
         let ring = Arc::new(Ring::start(kind, programs).await?);
         return Ok(vec![ring; if kind.is_testbed() { WORKSPACES } else { REAL_WORKSPACES }]);
     }
-    let clusters = if kind.is_testbed() { CLUSTERS } else { REAL_CLUSTERS };
+    let clusters = match kind {
+        RingKind::Conformance => 1,
+        _ if kind.is_testbed() => CLUSTERS,
+        _ => REAL_CLUSTERS,
+    };
     let rings = (0..clusters).map(|_| Ring::start(kind, programs));
     Ok(try_join_all(rings).await?.into_iter().map(Arc::new).collect())
 }

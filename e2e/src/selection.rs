@@ -17,6 +17,8 @@ pub enum RingKind {
     TestbedKubernetes,
     /// A real kube-apiserver with its etcd and controllers.
     Kube,
+    /// The same with all controllers, for Kubernetes' own tests; no other scenario runs there.
+    Conformance,
     /// A real kcp.
     Kcp,
     /// A real kcp, where dependents are read through their exports.
@@ -29,11 +31,12 @@ pub enum RingKind {
 
 impl RingKind {
     /// Every ring, in the order in which they are named.
-    pub(crate) const ALL: [RingKind; 8] = [
+    pub(crate) const ALL: [RingKind; 9] = [
         RingKind::TestbedKcp,
         RingKind::TestbedKcpExport,
         RingKind::TestbedKubernetes,
         RingKind::Kube,
+        RingKind::Conformance,
         RingKind::Kcp,
         RingKind::KcpExport,
         RingKind::KcpShards,
@@ -47,6 +50,7 @@ impl RingKind {
             RingKind::TestbedKcpExport => "testbed-kcp-export",
             RingKind::TestbedKubernetes => "testbed-kubernetes",
             RingKind::Kube => "kube",
+            RingKind::Conformance => "conformance",
             RingKind::Kcp => "kcp",
             RingKind::KcpExport => "kcp-export",
             RingKind::KcpShards => "kcp-shards",
@@ -56,7 +60,7 @@ impl RingKind {
 
     /// Returns true if the ring has workspaces.
     pub fn is_kcp(self) -> bool {
-        !matches!(self, RingKind::TestbedKubernetes | RingKind::Kube)
+        !matches!(self, RingKind::TestbedKubernetes | RingKind::Kube | RingKind::Conformance)
     }
 
     /// Returns true if depguard reads dependents through their exports on this ring.
@@ -127,6 +131,7 @@ impl RingKind {
         match self {
             RingKind::TestbedKcp | RingKind::TestbedKcpExport | RingKind::TestbedKubernetes => Ok(Programs::None),
             RingKind::Kube => kube_servers().map(Programs::Kube),
+            RingKind::Conformance => kubernetes_tests().and_then(|_| kube_servers()).map(Programs::Kube),
             RingKind::Kcp | RingKind::KcpExport => kcp_binary().map(Programs::Kcp),
             RingKind::KcpShards | RingKind::KcpShardsExport => shard_programs().map(Programs::KcpShards),
         }
@@ -142,9 +147,20 @@ fn kube_servers() -> Result<PathBuf, String> {
         }
         return Ok(folder);
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers/build");
+    built("servers/build", "the servers of the ring kube, some five minutes")
+        .map_err(|why| format!("{why}, and KUBEBUILDER_ASSETS is not set"))
+}
+
+/// Returns the folder of Kubernetes' own end-to-end tests.
+pub(crate) fn kubernetes_tests() -> Result<PathBuf, String> {
+    built("conformance/build", "Kubernetes' own tests, some six minutes")
+}
+
+/// Returns the folder that a script of this crate prints, once the script has built what is not there yet.
+fn built(script: &str, what: &str) -> Result<PathBuf, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     let run = |arguments: &[&str]| {
-        let output = Command::new(&script).args(arguments).stderr(std::process::Stdio::inherit()).output();
+        let output = Command::new(&path).args(arguments).stderr(std::process::Stdio::inherit()).output();
         output
             .ok()
             .filter(|output| output.status.success())
@@ -154,10 +170,10 @@ fn kube_servers() -> Result<PathBuf, String> {
         return Ok(folder);
     }
     if find_on_path("go").is_none() {
-        return Err("go is not installed and KUBEBUILDER_ASSETS is not set".to_owned());
+        return Err("go is not installed".to_owned());
     }
-    println!("ring kube: building its servers, some five minutes");
-    run(&[]).ok_or_else(|| "e2e/servers/build failed".to_owned())
+    println!("building {what}");
+    run(&[]).ok_or_else(|| format!("e2e/{script} failed"))
 }
 
 fn kcp_binary() -> Result<PathBuf, String> {
@@ -210,7 +226,7 @@ mod tests {
     fn each_ring_is_named_once() {
         let testbeds_and_kcp = ["testbed-kcp", "testbed-kcp-export", "testbed-kubernetes", "kcp"];
         assert_eq!(names(Some("kcp, testbed,testbed-kcp")), testbeds_and_kcp);
-        assert_eq!(names(Some("all")).len(), 8);
+        assert_eq!(names(Some("all")).len(), 9);
     }
 
     #[test]

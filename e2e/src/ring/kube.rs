@@ -18,6 +18,7 @@ use crate::selection::RingKind;
 const TOKENS: &str = r#"admin-token,admin,1,"system:masters"
 tenant-token,tenant,2,""
 controllers-token,system:kube-controller-manager,3,"system:masters"
+suite-token,suite,4,"system:masters"
 "#;
 
 /// Controllers that deletions need, the controller that aggregates ClusterRoles, and those that roll Deployments out.
@@ -26,16 +27,24 @@ pub(super) const TEARDOWN: &str = "namespace,garbagecollector,clusterrole-aggreg
 pub(super) const WORKLOADS: &str =
     "namespace,garbagecollector,clusterrole-aggregation,serviceaccount,deployment,replicaset,job,endpointslice";
 
+/// All controllers but the one that takes a Node away whose kubelet is silent: nobody plays that part.
+pub(super) const ALL: &str = "*,-node-lifecycle-controller";
+
 /// Feature gates of the kinds whose selectable fields a test compares with the API server's.
 const GATES: [&str; 2] = ["ClusterTrustBundle", "PodCertificateRequest"];
 
-/// Log of the requests about locks.
+/// User of [`Ring::SUITE_TOKEN`].
+pub(super) const SUITE: &str = "suite";
+
+/// Log of the requests about locks, and of the suite's changes.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
 "rules": [{"level": "Metadata", "verbs": ["update", "patch", "delete"], "resources": [
-{"group": "dependencies.opendefense.cloud", "resources": ["objectlocks", "clusterobjectlocks"]}]}, {"level": "None"}]}"#;
+{"group": "dependencies.opendefense.cloud", "resources": ["objectlocks", "clusterobjectlocks"]}]},
+{"level": "Metadata", "users": ["suite"], "verbs": ["create", "update", "patch", "delete", "deletecollection"]},
+{"level": "None"}]}"#;
 
-pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
+pub(super) async fn start(kind: RingKind, programs: &Path, controllers: &str) -> Outcome<Ring> {
     let mut servers = Processes::new()?;
     let authority = Authority::new("depguard e2e")?;
     authority.issue(servers.folder())?;
@@ -75,7 +84,7 @@ pub(super) async fn start(programs: &Path, controllers: &str) -> Outcome<Ring> {
 
     let url = format!("https://127.0.0.1:{port}");
     let access = Access::new(url, authority.pem(), ["admin-token", "tenant-token", "admin-token"])?;
-    let mut ring = Ring::open(RingKind::Kube, access, Servers::Processes(servers)).await?;
+    let mut ring = Ring::open(kind, access, Servers::Processes(servers)).await?;
     // Many sets of test binaries lack the controller manager.
     let manager = programs.join("kube-controller-manager");
     if manager.is_file() {
@@ -104,6 +113,7 @@ fn start_controllers(ring: &mut Ring, manager: &Path, controllers: &str) -> Outc
             "--kubeconfig=controllers.kubeconfig",
             &format!("--controllers={controllers}"),
             "--leader-elect=false",
+            "--root-ca-file=ca.crt",
             "--secure-port=0",
         ],
     )?;

@@ -5,6 +5,7 @@ mod attacks;
 mod beside;
 mod binaries;
 mod checked;
+mod conformance;
 mod cycles;
 mod deletion;
 mod doors;
@@ -377,6 +378,15 @@ fn main() {
             .on_real_servers()
             .without_control()
             .tears_down()
+            .alone(),
+        Scenario::new("Kubernetes' own tests pass beside all packs", conformance::beside_packs)
+            .on_conformance()
+            .interlocked_by(16)
+            .lasting(8),
+        Scenario::new("optional references go while their Pod runs", conformance::optional)
+            .on_kubernetes()
+            .on_real_servers()
+            .without_control()
             .alone(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
         Scenario::new("a Flux-like prune ends, dependents first", gitops::flux).alone(),

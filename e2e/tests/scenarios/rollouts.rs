@@ -7,6 +7,7 @@ use std::sync::Arc;
 use depguard_controller::manifests;
 use depguard_controller::packs::RulePack;
 use depguard_core::ControlPlane;
+use depguard_e2e::played::{attend_all, run_pod};
 use depguard_e2e::tools::Tools;
 use depguard_e2e::{Consumer, Depguard, Outcome, Stop, World, ensure, eventually};
 use kubectl_depguard::ExitStatus;
@@ -65,14 +66,14 @@ pub(crate) async fn by_helm(world: Arc<World>) -> Outcome {
     scene.played(helm(&["rollback", "shop", &back, "--wait"])).await?.map_err(Stop::failed)?;
     scene.has_moved(UPGRADES, FORMER).await?;
 
-    scene.apply_rules(&["--strict"]).await?;
+    apply_packs(&scene.user, &["--strict"]).await?;
     let settings = scene.at(&format!("configmaps/settings-{FORMER}"));
     until_refused(&world, &scene.consumer.api, &settings, "Pod/shop-").await?;
     let refused = upgrade(UPGRADES + 1, &[]).await?;
     let is_refusal = |said: &String| said.contains("still referenced by") && said.contains("Pod/shop-");
     ensure(refused.as_ref().is_err_and(is_refusal), || format!("by strict rules: {refused:?}"))?;
 
-    let told = scene.apply_rules(&[]).await?;
+    let told = apply_packs(&scene.user, &[]).await?;
     let names = "kubernetes-workloads-pods refuses in fewer cases than before deletions of secrets in ";
     ensure(told.contains(names), || format!("no `{names}`: {told}"))?;
     eventually("the default rules are in force", world.patience(), async || {
@@ -147,12 +148,7 @@ impl Scene {
     async fn start(world: &Arc<World>) -> Outcome<Self> {
         // The rules apply to every world of a cluster; they are removed with this provider.
         world.compute().await?;
-        for pack in packs() {
-            let is_role = |object: &Value| object["kind"] == "ClusterRole";
-            for role in manifests::pack_objects(pack).iter().filter(|object| is_role(object)) {
-                world.grant_reading(role).await?;
-            }
-        }
+        grant_packs(world).await?;
         let consumer = world.consumer("consumer", &[]).await?;
         let folder = tempfile::tempdir()?;
         let templates = folder.path().join("chart/templates");
@@ -163,8 +159,8 @@ impl Scene {
         world.ring().write_kubeconfig(&consumer.path, &folder.path().join("kubeconfig"))?;
         let user = User::at(world, &consumer.path, &consumer.namespace)?;
         let _depguard = Depguard::start(world).await?;
+        apply_packs(&user, &[]).await?;
         let scene = Self { world: Arc::clone(world), consumer, user, folder, _depguard };
-        scene.apply_rules(&[]).await?;
         scene.create_others().await?;
         Ok(scene)
     }
@@ -202,14 +198,6 @@ impl Scene {
         Ok(())
     }
 
-    /// Applies the rules of all packs, and returns what the user is told about them.
-    async fn apply_rules(&self, more: &[&str]) -> Outcome<String> {
-        let names: Vec<_> = packs().map(|pack| pack.name).collect();
-        let applied = self.user.run(&[&["rules", "apply"], &names[..], more].concat()).await;
-        applied.is(ExitStatus::Well, &[])?;
-        Ok(applied.err)
-    }
-
     /// Returns the path of an object or a list in the namespace, by its end.
     fn at(&self, end: &str) -> String {
         let group = match end.split('/').next() {
@@ -220,38 +208,13 @@ impl Scene {
         format!("{group}/namespaces/{}/{end}", self.consumer.namespace)
     }
 
-    /// Waits for a change, while a kubelet is played.
+    /// Waits for a change, while a kubelet is played: each Pod runs and is ready as soon as it is there.
     async fn played<T>(&self, change: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+        let (api, pods) = (&self.consumer.api, self.at("pods"));
         tokio::select! {
             changed = change => changed,
-            stopped = self.play() => stopped,
+            stopped = attend_all(api, &pods, async |pod| run_pod(api, pod).await) => match stopped? {},
         }
-    }
-
-    /// Plays the kubelet: each Pod runs and is ready as soon as it is there.
-    async fn play<T>(&self) -> Outcome<T> {
-        let api = &self.consumer.api;
-        loop {
-            let list = api.get(&self.at("pods")).await?.ok()?;
-            for pod in list["items"].as_array().into_iter().flatten() {
-                self.run_pod(pod).await?;
-            }
-            let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-            let mut watch = api.watch(&self.at("pods"), version).await?;
-            while let Some(event) = watch.next().await? {
-                self.run_pod(&event["object"]).await?;
-            }
-        }
-    }
-
-    async fn run_pod(&self, pod: &Value) -> Outcome {
-        if pod["status"]["phase"] != "Pending" {
-            return Ok(());
-        }
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-        let reply = self.consumer.api.merge(&self.at(&format!("pods/{name}/status")), &ready).await?;
-        if reply.is_gone() { Ok(()) } else { reply.ok().map(drop) }
     }
 
     /// Waits until all Pods are of the present revision.
@@ -316,6 +279,25 @@ impl Scene {
         let is_refused = reply.status == 403 && reply.message().contains(&format!("still referenced by {by}"));
         if is_refused { Ok(()) } else { Err(reply.unexpected(&format!("a refusal, since {by} uses {path}"))) }
     }
+}
+
+/// Gives the webhook the rights of all packs about Kubernetes.
+pub(crate) async fn grant_packs(world: &World) -> Outcome {
+    for pack in packs() {
+        let is_role = |object: &Value| object["kind"] == "ClusterRole";
+        for role in manifests::pack_objects(pack).iter().filter(|object| is_role(object)) {
+            world.grant_reading(role).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Applies the rules of all packs about Kubernetes, and returns what the user is told about them.
+pub(crate) async fn apply_packs(user: &User, more: &[&str]) -> Outcome<String> {
+    let names: Vec<_> = packs().map(|pack| pack.name).collect();
+    let applied = user.run(&[&["rules", "apply"], &names[..], more].concat()).await;
+    applied.is(ExitStatus::Well, &[])?;
+    Ok(applied.err)
 }
 
 fn packs() -> impl Iterator<Item = &'static RulePack> {
