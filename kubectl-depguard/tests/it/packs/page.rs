@@ -95,8 +95,8 @@ pub(crate) fn page(pack: &'static RulePack) -> String {
     let makes: Vec<_> = pack.makes().flat_map(|rule| made(&rule["spec"])).collect();
     if !makes.is_empty() {
         page.push_str(
-            "\n## Made by others\n\n`dangling -f` does not call these objects missing where their maker is among the files, \
-             `unused` does not list them\nwhile it exists, and `order` lets the maker go after the users:\n\n\
+            "\n## Made by others\n\n`dangling -f` and `trace -f` do not call these objects missing where their maker is among the \
+             files, `unused` does not\nlist them while it exists, and `order` lets the maker go after the users:\n\n\
              | maker | object | name |\n|---|---|---|\n",
         );
         page.push_str(&makes.concat());
