@@ -197,10 +197,31 @@ mod tests {
             }
         }
         assert_eq!(RulePack::all().len(), FILES.len());
+    }
+
+    #[test]
+    fn a_file_with_a_slip_is_no_pack() {
         let (name, text) = FILES[0];
         for (right, wrong) in [("heldAgainst:", "heldAgaints:"), ("controlPlane: k", "controlPlane: c"), ("rules:", "")]
         {
             assert!(text.contains(right) && RulePack::parse(name, &text.replacen(right, wrong, 1)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_optional_reference_has_a_path() {
+        let read = |reference: &str| {
+            let edge = format!("{{group: '', version: v1, resource: secrets, whereOptional: Warn, {reference}}}");
+            serde_saphyr::from_str::<PackEdge>(&edge)
+        };
+        for reference in
+            ["fieldRef: {path: .spec.secretRef.name}", "fieldRef: {path: '.spec.secrets[*].name', keys: true}"]
+        {
+            assert_eq!(read(reference).unwrap().default(&[]).len(), 2, "{reference}");
+        }
+        for reference in ["fieldRef: {value: a}", "selectorRef: {path: .spec.selector}", "kind: Secret"] {
+            let why = read(reference).unwrap_err().to_string();
+            assert!(why.contains("whereOptional needs fieldRef.path"), "{reference}: {why}");
         }
     }
 }

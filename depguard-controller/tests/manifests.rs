@@ -248,6 +248,11 @@ fn the_yaml_reads_back_as_the_same_objects() {
     }
 }
 
+#[test]
+fn locks_of_the_older_tool_keep_their_short_name() {
+    assert_eq!(manifests::compat_crd()["spec"]["names"]["shortNames"], json!(["l"]));
+}
+
 /// Checks a schema and all schemas in it: each has one type or takes any value, a description where users see one, and no key that
 /// structural schemas don't have.
 fn is_structural(schema: &Value, place: &str, is_told: bool) {

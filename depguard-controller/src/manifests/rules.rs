@@ -25,7 +25,7 @@ pub fn rule_file(pack: &RulePack) -> Result<File, YamlError> {
 
 /// Returns the objects of a pack: its rules, behind the ClusterRole that lets the webhook list their dependents. In kcp
 /// the webhook's rights don't depend on rules. With strict rules the role is the default one, since a default rule that
-/// was applied before stays.
+/// was applied before may stay.
 pub fn pack_objects(pack: &RulePack) -> Vec<Value> {
     let mut objects = pack.rules();
     if pack.control_plane == ControlPlane::Kubernetes {

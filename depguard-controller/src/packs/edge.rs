@@ -1,12 +1,12 @@
 //! Dependency of a pack's rule, from which the strict dependency and the default ones are made.
 
 use depguard_core::api::{FieldCondition, OnDelete, Scalar, When};
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::{Map, Value, json};
 
 /// Dependency of a pack's rule. Its own fields say what the default rules let go; without them it is the strict one.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub(super) struct PackEdge {
     /// Conditions on a dependent that leaves the reference to another rule: all of them hold.
     #[serde(default)]
@@ -18,6 +18,19 @@ pub(super) struct PackEdge {
     when: Option<When>,
     #[serde(flatten)]
     fields: Map<String, Value>,
+}
+
+impl<'de> Deserialize<'de> for PackEdge {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // This is the derived function, which checks nothing.
+        let edge = Self::deserialize(deserializer)?;
+        match edge.where_optional.is_some() && edge.optional_path().is_none() {
+            true => Err(Error::custom(
+                "whereOptional needs fieldRef.path: `optional` stands beside the field that it names",
+            )),
+            false => Ok(edge),
+        }
+    }
 }
 
 impl PackEdge {

@@ -126,6 +126,43 @@ pub(crate) async fn schema_of_export(world: Arc<World>) -> Outcome {
     .await
 }
 
+/// A kcp serves one name of a kind, and the pack has rules about both: all of them are enforced, and no rule about a kind
+/// that is not served keeps anything.
+pub(crate) async fn kinds_of_either_name(world: Arc<World>) -> Outcome {
+    let network = world.network("providers:network").await?;
+    world.bind_depguard(&network).await?;
+    let rules = pack("kcp")?.rules();
+    for rule in &rules {
+        world.add_rule(&network, rule).await?;
+    }
+    let named = |kind: &str, version: &str, name: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
+    network.api.post("/api/v1/namespaces", &named("Namespace", "v1", "identities")).await?.ok()?;
+    let secrets = "/api/v1/namespaces/identities/secrets";
+    for name in ["used", "free"] {
+        let mut secret = named("Secret", "v1", name);
+        secret["stringData"] = json!({"key": "secret"});
+        network.api.post(secrets, &secret).await?.ok()?;
+    }
+    let mut export = named("APIExport", "apis.kcp.io/v1alpha2", "identified");
+    export["spec"] = json!({"identity": {"secretRef": {"name": "used", "namespace": "identities"}}});
+    network.api.post("/apis/apis.kcp.io/v1alpha2/apiexports", &export).await?.ok()?;
+    let _depguard = Depguard::start(&world).await?;
+    for rule in &rules {
+        let text = |pointer| rule.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        if world.ring().kind().reads_through_exports() {
+            world.grant_local(&network, text("/spec/dependent/group"), text("/spec/dependent/resource")).await?;
+        } else {
+            world.condition(&network, text("/metadata/name"), "Enforced", "True").await?;
+        }
+    }
+    let message = "cannot delete secrets/used: still referenced by APIExport/identified";
+    refused(&world, &network.api, &format!("{secrets}/used"), message).await?;
+    eventually("a Secret that is no identity goes", world.patience(), async || {
+        network.api.delete(&format!("{secrets}/free")).await?.ok().map(drop)
+    })
+    .await
+}
+
 /// Waits until the deletion would be refused with this message, and then expects the refusal. A control expects the
 /// deletion to go through.
 pub(crate) async fn refused(world: &World, api: &Api, path: &str, message: &str) -> Outcome {

@@ -389,6 +389,12 @@ fn main() {
             .without_control()
             .alone(),
         Scenario::new("an APIResourceSchema that an APIExport uses stays", local::schema_of_export).on_kcp().alone(),
+        Scenario::new(
+            "rules about a kind that kcp has renamed are enforced by either name",
+            local::kinds_of_either_name,
+        )
+        .on_kcp()
+        .alone(),
         Scenario::new("a Flux-like prune ends, dependents first", gitops::flux).alone(),
         Scenario::new("an Argo-like prune ends, dependents first", gitops::argo).alone(),
         Scenario::new("an uninstall in Helm's order ends, dependents first", gitops::helm).alone(),

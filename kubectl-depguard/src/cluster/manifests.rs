@@ -102,6 +102,7 @@ impl Manifests {
         }
         manifests.place_all(records, namespace)?;
         manifests.fill_in(namespace);
+        manifests.number_generated();
         Ok(manifests)
     }
 
@@ -127,6 +128,19 @@ impl Manifests {
         let namespace = Arc::from(namespace.as_str());
         for object in self.objects.iter_mut().filter(|object| namespaced.contains(&object.gvr.group_resource())) {
             object.fill_in(&namespace);
+        }
+    }
+
+    /// Numbers the objects of one generated name, from the second on: the API server gives each its own.
+    fn number_generated(&mut self) {
+        let mut numbers = HashMap::new();
+        for object in self.objects.iter_mut().filter(|object| object.name().ends_with('*')) {
+            let name = (object.gvr.group_resource(), object.namespace().map(str::to_owned), object.name().to_owned());
+            let number =
+                numbers.entry(name).and_modify(|number: &mut usize| *number = number.saturating_add(1)).or_insert(1);
+            if *number > 1 {
+                object.number(*number);
+            }
         }
     }
 
@@ -393,6 +407,25 @@ mod tests {
         let values = manifests.objects().iter().map(|object| object.to_value().unwrap());
         let namespaces: Vec<_> = values.map(|value| value["metadata"]["namespace"].clone()).collect();
         assert_eq!(namespaces, ["ns", "other"]);
+    }
+
+    #[test]
+    fn objects_of_one_generated_name_are_several() {
+        let job = |metadata: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata});
+        let here = || job(json!({"generateName": "migrate-"}));
+        let elsewhere = job(json!({"generateName": "migrate-", "namespace": "other"}));
+        let manifests = manifests(&[here(), elsewhere, here(), job(json!({"name": "migrate-1"})), here()]);
+        let found: Vec<_> =
+            manifests.objects().iter().map(|object| (object.namespace().unwrap(), object.name())).collect();
+        let expected = [
+            ("ns", "migrate-*"),
+            ("other", "migrate-*"),
+            ("ns", "migrate-*2"),
+            ("ns", "migrate-1"),
+            ("ns", "migrate-*3"),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(manifests.objects()[2].to_value().unwrap()["metadata"]["name"], "migrate-*2");
     }
 
     #[test]

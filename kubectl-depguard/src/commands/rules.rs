@@ -10,7 +10,7 @@ use depguard_core::ControlPlane;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::former::FormerNames;
+use self::former::FormerRules;
 use crate::cluster::api_server::ApiServer;
 use crate::cluster::resource_path::text;
 use crate::commands::install::objects::{Item, Place};
@@ -63,7 +63,8 @@ struct Show {
 /// as a rule of which somebody else owns a field, none is applied. You can run the command again at any time. Afterwards `kubectl depguard status` shows whether each rule is enforced.
 ///
 /// If a rule had another name in a former version, the rule of that name is deleted once the new one is applied. A rule
-/// of that name that you wrote or changed stays, and a note says so.
+/// of that name that you wrote or changed stays, and a note says so. So goes, with --strict, a default rule that the strict
+/// ones do without.
 ///
 /// A note names each reference of a stored rule for which the new rule refuses less.
 #[derive(Debug, clap::Args)]
@@ -208,7 +209,7 @@ async fn apply(args: Apply, global: &Global, terminal: &mut Terminal) -> Result<
     let mut applier = Applier::new(place, args.dry_run, args.force_conflicts, args.output.output);
     let objects = packs.iter().flat_map(|pack| manifests::pack_objects(pack));
     let items: Vec<_> = objects.map(|object| Item { place: Place::Cluster, object }).collect();
-    let former = FormerNames::new(&live, &packs, args.dry_run);
+    let former = FormerRules::new(&live, &packs, args.dry_run);
     applier.try_all(&items).await?;
     former.try_deletions().await?;
     weakened::tell(&live, &items, &former, terminal).await?;

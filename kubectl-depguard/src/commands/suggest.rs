@@ -2,6 +2,7 @@
 
 mod conventions;
 mod definition;
+mod description;
 mod fields;
 mod print;
 mod propose;
@@ -33,7 +34,7 @@ use crate::options::Global;
 /// Propose rules from the schemas of kinds
 ///
 /// Reads CustomResourceDefinitions, or APIResourceSchemas and the APIExports that serve them. Finds fields that have
-/// the name and shape of a reference, and prints a DependencyRule for each kind with such fields, for you to review.
+/// the name and shape of a reference, or whose description names a kind, and prints a DependencyRule for each kind with such fields, for you to review.
 /// Each reference comes with a reason and a confidence. Fields of status never count as references. References to
 /// unknown kinds, and references that a rule can't express, are printed as comments.
 ///

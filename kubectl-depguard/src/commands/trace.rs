@@ -11,7 +11,9 @@ use crate::cluster::files::FileArgs;
 use crate::cluster::named_objects::{NamedObject, NamedObjectsArgs};
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::{AppliedEdge, Coverage, ObjectIdentity, print_unread};
+use crate::engine::reference_scan::{
+    AppliedEdge, Coverage, Follow, MadeObjects, ObjectIdentity, READ_ONE_NAMESPACE, Scope, print_unread,
+};
 use crate::io::exit::{Failure, Outcome};
 use crate::io::output::OutputArgs;
 use crate::io::report::{CommandReport, ObjectReport};
@@ -33,7 +35,8 @@ use self::walk::{NodeState, Trace};
 /// any namespace, need a list.
 ///
 /// A target is ready if its condition Ready, or else Available, is True for its present generation, or if its
-/// status.phase says so. A target that states nothing of the kind is `there`. The state of the object itself is shown,
+/// status.phase says so. A target that states nothing of the kind is `there`, and with -f one that every cluster has, or that
+/// an object of the files makes. The state of the object itself is shown,
 /// and doesn't count for the exit code.
 ///
 /// Several objects get a tree each, and -o json or yaml prints a list of reports.
@@ -90,7 +93,7 @@ struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 struct ObjectState {
     state: StateKind,
-    /// Reason, if the object is not ready or its state is unknown.
+    /// Reason, if the object is not ready, its state is unknown, or another object of the files makes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
@@ -98,7 +101,7 @@ struct ObjectState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 enum StateKind {
     Ready,
-    /// The object is there, and states nothing that tells if it is ready.
+    /// The object is there, and states nothing that tells if it is ready; or it will be, by an object of the files.
     There,
     NotReady,
     Terminating,
@@ -143,6 +146,13 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
     if let Some(nothing) = Coverage::of_rules(&rules, &rules.check(), &source).nothing() {
         return Err(nothing);
     }
+    let made = match source.is_live() {
+        true => MadeObjects::default(),
+        false => {
+            let scope = Scope::all(Follow::Targets, READ_ONE_NAMESPACE);
+            MadeObjects::read(&edges, rules.control_plane, &source, scope, terminal).await?
+        }
+    };
     let (mut trees, mut noted) = (Vec::new(), unread_rules.clone());
     for named in &named.found {
         let own = named.kind.gvr.group_resource();
@@ -157,7 +167,7 @@ pub(crate) async fn run(args: &Args, global: &Global, terminal: &mut Terminal) -
         let within = object.pointer("/metadata/namespace").and_then(Value::as_str);
         let within = within.or(namespace.as_ref().map(Namespace::as_str));
         let depth = args.depth.map(usize::from);
-        let trace = Trace::walk(&source, edges.clone(), (kind, within, name), depth, terminal).await?;
+        let trace = Trace::walk(&source, &made, edges.clone(), (kind, within, name), depth, terminal).await?;
         let unread: Vec<_> = trace.unread.iter().filter(|unread| !noted.contains(unread)).cloned().collect();
         print_unread(&unread, terminal)?;
         noted.extend(unread);
@@ -274,6 +284,7 @@ impl ObjectState {
             NodeState::There(Readiness::Unstated) => (StateKind::There, None),
             NodeState::There(Readiness::NotReady(why)) => (StateKind::NotReady, Some(why)),
             NodeState::There(Readiness::Terminating) => (StateKind::Terminating, None),
+            NodeState::Made(maker) => (StateKind::There, Some(format!("{maker} makes it"))),
             NodeState::Missing => (StateKind::Missing, None),
             NodeState::Unread(why) => (StateKind::Unknown, Some(why)),
         };

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use depguard_controller::manifests::ReadThrough;
+use depguard_controller::manifests::{self, ReadThrough};
+use depguard_controller::packs::RulePack;
 use depguard_controller::{Removed, Uninstall, UninstallError};
 use depguard_core::interlock::RegisterName;
 use depguard_core::{ControlPlane, ExportName, WorkspacePath, api};
@@ -30,11 +31,12 @@ use crate::options::{DryRun, Global};
 ///
 /// Asks before it removes anything; without a terminal, give --yes.
 ///
-/// Rules stay, without any effect, unless you give --crd. In kcp, the kubeconfig must point at depguard's own
+/// Rules and the ClusterRoles of packs stay, without any effect, unless you give --crd. In kcp, the kubeconfig must point at depguard's own
 /// workspace; its APIExport and the providers' bindings stay, because rules would go with them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Kubernetes only: also delete the CustomResourceDefinition, and with it every DependencyRule
+    /// Kubernetes only: also delete the CustomResourceDefinition, and with it every DependencyRule, and the ClusterRoles of
+    /// packs
     #[arg(long)]
     crd: bool,
 
@@ -104,7 +106,8 @@ pub(crate) async fn run(args: Args, global: &Global, terminal: &mut Terminal) ->
     match control_plane {
         ControlPlane::Kubernetes => {
             done.targets.cluster = Some(live.endpoint());
-            let items = [objects::rights(&namespace), of_processes(control_plane, &namespace)?].concat();
+            let mut items = [objects::rights(&namespace), of_processes(control_plane, &namespace)?].concat();
+            items.extend(args.crd.then(of_packs).into_iter().flatten());
             done.remove(items, args.crd, terminal).await?;
             done.rules(&live.endpoint(), args.crd).await;
         }
@@ -191,6 +194,13 @@ fn of_processes(control_plane: ControlPlane, namespace: &str) -> Result<Vec<Item
         object: objects::secret(namespace, name, &Value::Null, &Value::Null),
     }));
     Ok(items)
+}
+
+/// Returns the ClusterRoles of all packs, of which nobody remembers whether they were applied.
+fn of_packs() -> impl Iterator<Item = Item> {
+    let packs = RulePack::all().iter().filter(|pack| pack.control_plane == ControlPlane::Kubernetes);
+    let objects = packs.flat_map(manifests::pack_objects).filter(|object| text(object, "/kind") == "ClusterRole");
+    objects.map(|object| Item { place: Place::Cluster, object })
 }
 
 /// Returns the position of an object's kind in the order of removal: first what runs, then the objects that it needs.
@@ -298,8 +308,9 @@ impl Removal {
                 continue;
             }
             // The CRD is deleted because the user asked for that, whoever made it.
-            if !is_ours(&found) && kind != "CustomResourceDefinition" {
-                self.notes.insert(format!("{name}{place} stays: install did not make it{}", maker(&found)));
+            if !is_made_for(&item.object, &found) && kind != "CustomResourceDefinition" {
+                let whose = if is_ours(&item.object) { "install did not make it" } else { "it is no pack's" };
+                self.notes.insert(format!("{name}{place} stays: {whose}{}", maker(&found)));
                 continue;
             }
             if kind == "Namespace"
@@ -329,16 +340,13 @@ impl Removal {
         if deleted {
             return;
         }
-        match endpoint.within(REQUEST).list_json(&path).await {
-            Ok(list) => {
-                let count = list.items.len();
-                let rules = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
-                self.notes
-                    .insert(format!("{RULES} stays, with {rules}, which protect nothing any more: --crd deletes them"));
-            }
-            Err(why) if why.is_not_found() => {}
-            Err(_) => _ = self.notes.insert(format!("{RULES} stays, with all rules: --crd deletes them")),
-        }
+        let stay = match endpoint.within(REQUEST).list_json(&path).await.map(|list| list.items.len()) {
+            Ok(1) => "1 rule, which protects nothing any more".to_owned(),
+            Ok(count) => format!("{count} rules, which protect nothing any more"),
+            Err(why) if why.is_not_found() => return,
+            Err(_) => "all rules".to_owned(),
+        };
+        self.notes.insert(format!("{RULES} stays, with {stay}: --crd deletes them, and the ClusterRoles of packs"));
     }
 
     async fn in_kcp(
@@ -383,6 +391,15 @@ impl Removal {
         }
         Ok(())
     }
+}
+
+/// Returns true if `found` is the object that was made by `item`: by `install`, or by anybody who applied a pack.
+fn is_made_for(item: &Value, found: &Value) -> bool {
+    let labels =
+        |object: &Value| object.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (own, its) = (labels(item), labels(found));
+    is_ours(found)
+        || !is_ours(item) && maker(found).is_empty() && own.iter().all(|(key, value)| its.get(key) == Some(value))
 }
 
 /// Names the Helm release that made an object, as the end of a sentence; empty if there is none.

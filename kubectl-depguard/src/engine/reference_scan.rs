@@ -192,7 +192,7 @@ impl Scan {
         read::all(&mut scan, source, scope, known, terminal).await?;
         resolve::all(&mut scan, source.kinds().await?, scope)?;
         if scope.makers || !source.is_live() {
-            scan.made = MadeObjects::read(&scan, rules.control_plane, source, scope, terminal).await?;
+            scan.made = MadeObjects::read(&scan.edges, rules.control_plane, source, scope, terminal).await?;
         }
         scan.find_given(source);
         scan.coverage = Coverage::new(&scan, &ends, source, rules, scope).await?;

@@ -4,7 +4,7 @@ use depguard_core::api::{
     self, CLUSTER_ANNOTATION, Dependency, DependencyRule, DependencyRuleSpec, Dependent, ObjectMeta,
 };
 use depguard_core::model::Segment;
-use depguard_core::{ControlPlane, ExportName, Rule, WorkspacePath};
+use depguard_core::{ControlPlane, ExportName, Rule, WorkspacePath, schema};
 
 /// APIExport and the path of its workspace.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(crate) fn rule(name: String, dependent: Dependent) -> DependencyRule {
     }
 }
 
-/// Checks that the core accepts a rule with this dependency alone.
+/// Checks that the core accepts a rule with this dependency alone, and that API servers ask about its targets.
 pub(crate) fn can_be_used(
     rule: &DependencyRule,
     dependency: &Dependency,
@@ -46,7 +46,8 @@ pub(crate) fn can_be_used(
         rule.metadata.annotations.insert(CLUSTER_ANNOTATION.to_owned(), "unknown".to_owned());
     }
     let rule = serde_json::to_value(&rule).map_err(|why| why.to_string())?;
-    Rule::parse(control_plane, &rule).map(drop).map_err(|why| why.to_string())
+    let rule = Rule::parse(control_plane, &rule).map_err(|why| why.to_string())?;
+    schema::unreviewed(&rule).into_iter().next().map_or(Ok(()), |(_, why)| Err(why))
 }
 
 /// Returns a property's name as the next segment of a field path.

@@ -13,7 +13,7 @@ pub fn compat_crd() -> Value {
         version: "v1",
         kind: "Lock",
         plural: "locks",
-        short: None,
+        short: Some("l"),
         scope: "Namespaced",
         columns: Vec::new(),
         subresources: None,

@@ -94,6 +94,11 @@ impl ManifestObject {
         Ok(value)
     }
 
+    /// Adds a number to a generated name, which is in no name either.
+    pub(super) fn number(&mut self, number: usize) {
+        self.record.name = format!("{}{number}", self.record.name).into();
+    }
+
     /// Puts the object into a namespace, unless it names one.
     pub(super) fn fill_in(&mut self, namespace: &Arc<str>) {
         if self.record.namespace.is_empty() {

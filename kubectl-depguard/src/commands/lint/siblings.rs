@@ -26,11 +26,11 @@ const GENERIC: [&str; 6] = ["name", "names", "id", "ref", "value", "key"];
 
 /// Reports the fields that look like a reference of one of `rules`, but that neither these nor `others` cover.
 pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], kinds: &mut Kinds, report: &mut Report) {
-    let mut covered: BTreeSet<(GroupResource, FieldPath)> = BTreeSet::new();
+    let mut covered: BTreeSet<(GroupResource, Vec<Segment>)> = BTreeSet::new();
     let mut left_out: Vec<(GroupResource, FieldPath)> = Vec::new();
     for rule in rules.iter().chain(others) {
         let dependent = rule.rule.dependent().gvr.group_resource();
-        covered.extend(rule.rule.edges().iter().map(|edge| (dependent.clone(), edge.reference.path().clone())));
+        covered.extend(rule.rule.edges().iter().map(|edge| (dependent.clone(), whole(edge.reference.path()))));
         left_out.extend(schema::left_out(&rule.subject.value).map(|path| (dependent.clone(), path)));
     }
     let mut paths: BTreeMap<KindReference, Vec<FieldPath>> = BTreeMap::new();
@@ -42,7 +42,7 @@ pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], kinds: 
             let Reference::Field(field) = &edge.reference else { continue };
             let Some(tail) = tail(&field.path).filter(|_| !field.keys) else { continue };
             let is_free = |path: &&FieldPath| {
-                !covered.contains(&(dependent.clone(), (*path).clone()))
+                !covered.contains(&(dependent.clone(), whole(path)))
                     && !left_out.iter().any(|(of, whole)| *of == dependent && is_within(path, whole))
             };
             let alike: Vec<_> = paths
@@ -67,7 +67,7 @@ pub(super) fn check(rules: &[ParsedRule<'_>], others: &[ParsedRule<'_>], kinds: 
             let field = format!("spec.dependencies[{}].fieldRef.path", edge.index);
             report.push(Code::SimilarField, written.subject, field, message);
             // One finding tells of each field.
-            covered.extend(free.into_iter().map(|path| (dependent.clone(), path.clone())));
+            covered.extend(free.into_iter().map(|path| (dependent.clone(), whole(path))));
         }
     }
 }
@@ -79,6 +79,15 @@ fn names_in_schema(named: &KindReference, kinds: &mut Kinds) -> Vec<FieldPath> {
         }
         Ok(KindState::NotServed | KindState::NotInstalled | KindState::Unknown(_)) | Err(_) => Vec::new(),
     }
+}
+
+/// Returns the path without wildcards at its end: the path of a list covers each of its names, too.
+fn whole(path: &FieldPath) -> Vec<Segment> {
+    let mut segments = path.segments();
+    while let [field @ .., Segment::Wildcard] = segments {
+        segments = field;
+    }
+    segments.to_vec()
 }
 
 /// Returns true if the path is that one, or a path of a field below.

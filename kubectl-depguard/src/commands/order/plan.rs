@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use depguard_core::ControlPlane;
-use depguard_core::graph::{DeletionOrder, feedback_edges};
+use depguard_core::graph::{DeletionOrder, feedback_edges, strongly_connected_components};
 use depguard_core::model::GroupResource;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -115,16 +115,10 @@ impl Plan {
             closing.map(|(index, _)| index).collect()
         });
         let clear = clear.collect();
-        // What an object makes may go with it: its users go first, unless that would keep an object from going.
-        for (user, maker) in scan.users_of_makers() {
-            if let Some(refers) = refers.get_mut(user) {
-                refers.push(maker);
-            }
-        }
-        let later = DeletionOrder::new(&refers, stays).waves;
-        if later.iter().map(Vec::len).sum::<usize>() == turns.waves.iter().map(Vec::len).sum::<usize>() {
-            turns.waves = later;
-        }
+        let going: BTreeSet<_> = turns.waves.iter().flatten().copied().collect();
+        let both_go = |(user, maker): &(usize, usize)| going.contains(user) && going.contains(maker);
+        add_makers(&mut refers, scan.users_of_makers().filter(both_go).collect());
+        turns.waves = DeletionOrder::new(&refers, stays).waves;
         Self {
             scan,
             control_plane,
@@ -291,6 +285,20 @@ impl Plan {
     fn through(&self, hold: &BlockingReference) -> (&str, String) {
         let edge = self.scan.edges.get(hold.edge);
         edge.map(|edge| (edge.rule().name.as_str(), edge.edge.field())).unwrap_or_default()
+    }
+}
+
+/// Lets users of what another object makes go before the maker, with which it may go. A maker that would have to go before
+/// the user in turn does not wait.
+fn add_makers(refers: &mut [Vec<usize>], users_of_makers: Vec<(usize, usize)>) {
+    let mut all = refers.to_vec();
+    for (user, maker) in &users_of_makers {
+        all.get_mut(*user).into_iter().for_each(|refers| refers.push(*maker));
+    }
+    let component = strongly_connected_components(&all);
+    for (user, maker) in users_of_makers {
+        let in_circle = component.get(user) == component.get(maker);
+        refers.get_mut(user).filter(|_| !in_circle).into_iter().for_each(|refers| refers.push(maker));
     }
 }
 

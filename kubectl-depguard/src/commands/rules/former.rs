@@ -1,5 +1,5 @@
-//! Rules that a pack applied under former names. They go once the rules of the new names are applied; a rule that somebody
-//! else wrote or changed stays.
+//! Rules that a pack applied before and has no more: rules of former names and, where the strict ones are applied, those
+//! that only the default ones need. They go once the others are applied; a rule that somebody else wrote or changed stays.
 
 use depguard_controller::packs::RulePack;
 use depguard_core::{ControlPlane, Rule};
@@ -17,22 +17,23 @@ use crate::options::DryRun;
 /// Number of tries to delete a rule that others, such as the controller, write at the same time.
 const TRIES: usize = 5;
 
-/// Former names of the rules of packs, on one API server.
-pub(super) struct FormerNames {
+/// Rules that packs had, on one API server.
+pub(super) struct FormerRules {
     endpoint: Endpoint,
     control_plane: ControlPlane,
     dry_run: Option<DryRun>,
-    renamed: Vec<Renamed>,
+    all: Vec<FormerRule>,
 }
 
-/// Rule of a pack that had another name.
-struct Renamed {
-    name: String,
-    /// The rule, under its former name.
-    former: Value,
+/// Rule that a pack had.
+struct FormerRule {
+    /// Name that the rule has now; `None` if the strict rules do without it.
+    name: Option<String>,
+    /// The rule as the pack had it, under its former name.
+    rule: Value,
 }
 
-/// Rule on the API server that has a former name.
+/// Rule on the API server that has the name of a former one.
 enum Stored {
     /// The pack's rule, as it was read.
     OfPack(Value),
@@ -40,14 +41,15 @@ enum Stored {
     OfOthers(String),
 }
 
-impl FormerNames {
+impl FormerRules {
     pub(super) fn new(live: &ApiServer, packs: &[&RulePack], dry_run: Option<DryRun>) -> Self {
-        let renamed = packs.iter().flat_map(|pack| pack.formerly()).map(|(former, rule)| Renamed {
-            name: text(&rule, "/metadata/name").to_owned(),
-            former: with_metadata(rule, json!({"name": former})),
+        let renamed = packs.iter().flat_map(|pack| pack.formerly()).map(|(former, rule)| FormerRule {
+            name: Some(text(&rule, "/metadata/name").to_owned()),
+            rule: with_metadata(rule, json!({"name": former})),
         });
+        let left_out = packs.iter().flat_map(|pack| by_default_only(pack)).map(|rule| FormerRule { name: None, rule });
         let (endpoint, control_plane) = (live.endpoint(), live.control_plane());
-        Self { endpoint, control_plane, dry_run, renamed: renamed.collect() }
+        Self { endpoint, control_plane, dry_run, all: renamed.chain(left_out).collect() }
     }
 
     /// Has the API server try all deletions, before anything is applied.
@@ -55,43 +57,44 @@ impl FormerNames {
         if self.dry_run == Some(DryRun::Client) {
             return Ok(());
         }
-        for renamed in &self.renamed {
-            if let Some(Stored::OfPack(_)) = self.read(renamed).await? {
-                let tried = self.endpoint.delete_dry_run(&path_of(&renamed.former)?).await;
-                tried.map_err(|why| renamed.failed(&why).about("nothing was applied"))?;
+        for former in &self.all {
+            if let Some(Stored::OfPack(_)) = self.read(former).await? {
+                let tried = self.endpoint.delete_dry_run(&path_of(&former.rule)?).await;
+                tried.map_err(|why| former.failed(&why).about("nothing was applied"))?;
             }
         }
         Ok(())
     }
 
-    /// Returns the packs' rules of former names that are to go, each with the name of the rule that takes its place.
-    pub(super) async fn stored(&self) -> Result<Vec<(Value, &str)>, Failure> {
+    /// Returns the packs' former rules that are to go, each with the name of the rule that takes its place.
+    pub(super) async fn stored(&self) -> Result<Vec<(Value, Option<&str>)>, Failure> {
         let mut stored = Vec::new();
-        for renamed in &self.renamed {
-            if let Some(Stored::OfPack(rule)) = self.read(renamed).await? {
-                stored.push((rule, renamed.name.as_str()));
+        for former in &self.all {
+            if let Some(Stored::OfPack(rule)) = self.read(former).await? {
+                stored.push((rule, former.name.as_deref()));
             }
         }
         Ok(stored)
     }
 
-    /// Deletes the packs' rules of former names, and tells which rules of these names stay.
+    /// Deletes the packs' former rules, and tells which rules of these names stay.
     pub(super) async fn delete(&self, terminal: &mut Terminal) -> Result<(), Failure> {
-        for renamed in &self.renamed {
-            if let Some(said) = self.delete_one(renamed).await? {
-                terminal.note(&format!("{} {said}", shown(&renamed.former)))?;
+        for former in &self.all {
+            if let Some(said) = self.delete_one(former).await? {
+                terminal.note(&format!("{} {said}", shown(&former.rule)))?;
             }
         }
         Ok(())
     }
 
     /// Deletes a rule if the pack wrote it. Returns what became of a rule that was there.
-    async fn delete_one(&self, renamed: &Renamed) -> Result<Option<String>, Failure> {
-        let (path, name) = (path_of(&renamed.former)?, &renamed.name);
+    async fn delete_one(&self, former: &FormerRule) -> Result<Option<String>, Failure> {
+        let (path, why) = (path_of(&former.rule)?, former.why());
+        let stays = |why| Some(format!("stays beside {}: {why}", former.name.as_deref().unwrap_or("the strict rules")));
         for _ in 0..TRIES {
-            let stored = match self.read(renamed).await? {
+            let stored = match self.read(former).await? {
                 None => return Ok(None),
-                Some(Stored::OfOthers(why)) => return Ok(Some(format!("stays beside {name}: {why}"))),
+                Some(Stored::OfOthers(why)) => return Ok(stays(&*why)),
                 Some(Stored::OfPack(stored)) => stored,
             };
             let how = match self.dry_run {
@@ -100,27 +103,27 @@ impl FormerNames {
                 Some(DryRun::Server) => Some("server dry run"),
             };
             if let Some(how) = how {
-                return Ok(Some(format!("would be deleted: its name is {name} now ({how})")));
+                return Ok(Some(format!("would be deleted: {why} ({how})")));
             }
             let field = |name: &str| stored.pointer(&format!("/metadata/{name}")).and_then(Value::as_str);
             let only = Preconditions { uid: field("uid"), resource_version: field("resourceVersion") };
             match self.endpoint.delete(&path, only).await {
-                Err(why) if why.status() == Some(409) => {}
-                Err(why) if !why.is_not_found() => return Err(renamed.failed(&why)),
-                _ => return Ok(Some(format!("deleted: its name is {name} now"))),
+                Err(failed) if failed.status() == Some(409) => {}
+                Err(failed) if !failed.is_not_found() => return Err(former.failed(&failed)),
+                _ => return Ok(Some(format!("deleted: {why}"))),
             }
         }
-        Ok(Some(format!("stays beside {name}: others write it at the same time; run this again")))
+        Ok(stays("others write it at the same time; run this again"))
     }
 
-    async fn read(&self, renamed: &Renamed) -> Result<Option<Stored>, Failure> {
-        let stored = match self.endpoint.get_json(&path_of(&renamed.former)?).await {
+    async fn read(&self, former: &FormerRule) -> Result<Option<Stored>, Failure> {
+        let stored = match self.endpoint.get_json(&path_of(&former.rule)?).await {
             Ok(stored) => stored,
             Err(why) if why.is_not_found() => return Ok(None),
-            Err(why) => return Err(Failure::new(format!("{}: {why}", shown(&renamed.former)))),
+            Err(why) => return Err(Failure::new(format!("{}: {why}", shown(&former.rule)))),
         };
         Ok(Some(match text(&stored, "/metadata/annotations/meta.helm.sh~1release-name") {
-            "" if self.is_of_pack(&stored, &renamed.former) => Stored::OfPack(stored),
+            "" if self.is_of_pack(&stored, &former.rule) => Stored::OfPack(stored),
             "" => Stored::OfOthers("it is not as the pack wrote it; delete it if nobody needs it".to_owned()),
             release => Stored::OfOthers(format!("it belongs to the Helm release `{release}`; take it out there")),
         }))
@@ -136,11 +139,27 @@ impl FormerNames {
     }
 }
 
-impl Renamed {
+impl FormerRule {
+    fn why(&self) -> String {
+        match &self.name {
+            Some(name) => format!("its name is {name} now"),
+            None => "the strict rules do without it".to_owned(),
+        }
+    }
+
     fn failed(&self, why: &ApiError) -> Failure {
-        Failure::new(format!("{} can't be deleted, and its name is {} now: {why}", shown(&self.former), self.name))
+        Failure::new(format!("{} can't be deleted, and {}: {why}", shown(&self.rule), self.why()))
             .hint("delete it yourself, or get the right to, and run this again")
     }
+}
+
+/// Returns the default rules of a pack that it does without: none, unless it has the strict ones.
+fn by_default_only(pack: &RulePack) -> Vec<Value> {
+    let own = pack.rules();
+    let names: Vec<_> = own.iter().map(|rule| text(rule, "/metadata/name")).collect();
+    let mut by_default = RulePack::by_name(pack.name).map(RulePack::rules).unwrap_or_default();
+    by_default.retain(|rule| !names.contains(&text(rule, "/metadata/name")));
+    by_default
 }
 
 fn is_written_only_by_this_command(stored: &Value) -> bool {

@@ -7,7 +7,7 @@ use depguard_core::rule::Edge;
 use depguard_core::{ControlPlane, Rule};
 use serde_json::Value;
 
-use super::former::{FormerNames, with_metadata};
+use super::former::{FormerRules, with_metadata};
 use crate::cluster::api_server::ApiServer;
 use crate::cluster::resource_path::{shown, text};
 use crate::commands::install::objects::Item;
@@ -19,25 +19,29 @@ use crate::io::terminal::Terminal;
 pub(super) async fn tell(
     live: &ApiServer,
     items: &[Item],
-    former: &FormerNames,
+    former: &FormerRules,
     terminal: &mut Terminal,
 ) -> Result<(), Failure> {
     let endpoint = live.endpoint();
     let replaced = former.stored().await?;
     let rules: Vec<_> =
         items.iter().map(|item| &item.object).filter(|it| text(it, "/kind") == "DependencyRule").collect();
+    let name_of = |rule| Some(text(rule, "/metadata/name"));
+    let mut stored: Vec<_> = Vec::new();
+    for (former, name) in replaced {
+        let rule = rules.iter().find(|rule| name_of(rule) == name);
+        stored.push((shown(rule.copied().unwrap_or(&former)), former));
+    }
     for rule in &rules {
-        let of_former = replaced.iter().filter(|(_, name)| *name == text(rule, "/metadata/name"));
-        let mut stored: Vec<_> = of_former.map(|(stored, _)| stored.clone()).collect();
         match endpoint.get_json(&path_of(rule)?).await {
-            Ok(found) => stored.push(found),
+            Ok(found) => stored.push((shown(rule), found)),
             Err(why) if why.is_not_found() => {}
             Err(why) => return Err(Failure::new(format!("{}: {why}", shown(rule)))),
         }
-        for stored in stored {
-            for line in lines(live.control_plane(), &stored, &rules) {
-                terminal.note(&format!("{} {line}", shown(rule)))?;
-            }
+    }
+    for (rule, stored) in stored {
+        for line in lines(live.control_plane(), &stored, &rules) {
+            terminal.note(&format!("{rule} {line}"))?;
         }
     }
     Ok(())

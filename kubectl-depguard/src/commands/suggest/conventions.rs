@@ -49,6 +49,9 @@ pub(super) const OF_A_REFERENCE: &[&str] = &[
 /// `writeConnectionSecretToRef`.
 pub(super) const MADE: &[&str] = &["write", "output", "generate", "generated", "create", "created", "publish"];
 
+/// Words of a string that is no object's name, whatever its description says: `vpcLabel`.
+pub(super) const OF_METADATA: &[&str] = &["label", "labels", "annotation", "annotations", "key", "keys"];
+
 /// Fields without references, whatever their own name and the names in them.
 pub(super) const NEVER: &[&str] = &["metadata", "labels", "annotations", "matchLabels", "matchExpressions"];
 

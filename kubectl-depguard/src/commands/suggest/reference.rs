@@ -3,9 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::conventions::{
-    API_VERSION, BETWEEN, GROUPS, KIND, MADE, NAME, NAMESPACE, NAMING, OF_A_REFERENCE, REFERRING,
+    API_VERSION, BETWEEN, GROUPS, KIND, MADE, NAME, NAMESPACE, NAMING, OF_A_REFERENCE, OF_METADATA, REFERRING,
 };
 use super::definition::KindName;
+use super::description::kind_named;
 use super::fields::{Field, is_name, is_text, properties};
 use super::targets::{Kinds, MatchKind, Target};
 use super::words::words;
@@ -59,10 +60,11 @@ pub(super) enum GroupPath {
 /// Detects whether a field of the kind `own` is a reference; `None` if it is none.
 pub(super) fn candidate_of(field: &Field<'_>, kinds: &Kinds, own: &KindName) -> Option<ReferenceCandidate> {
     let field_words = FieldWords::from_field(field);
-    let mut found = match properties(field.schema) {
+    let found = match properties(field.schema) {
         Some(inside) => object(field, inside, &field_words, kinds, own),
         None => text(field, &field_words, kinds, own),
-    }?;
+    };
+    let mut found = described(field, kinds, own, found)?;
     if field_words.is_made {
         found.confidence = Confidence::Low;
         found.why.push_str(", but a controller seems to create it");
@@ -71,6 +73,49 @@ pub(super) fn candidate_of(field: &Field<'_>, kinds: &Kinds, own: &KindName) -> 
         found.namespace = None;
     }
     Some(found)
+}
+
+/// Takes the kind that a description names, unless the name of the field or the objects themselves tell the kind.
+fn described(
+    field: &Field<'_>,
+    kinds: &Kinds,
+    own: &KindName,
+    found: Option<ReferenceCandidate>,
+) -> Option<ReferenceCandidate> {
+    let tells = |found: &ReferenceCandidate| {
+        found.kind.is_some() || found.confidence > Confidence::Low && !found.targets.is_empty()
+    };
+    if found.as_ref().is_some_and(tells) {
+        return found;
+    }
+    let mut named = telling(field).into_iter().filter_map(kind_named);
+    let Some(target) = named.find_map(|kind| kinds.described(kind, own)) else { return found };
+    let (path, namespace) = match properties(field.schema) {
+        Some(inside) => (at(field, NAME), inside.get(NAMESPACE).is_some_and(is_text).then(|| at(field, NAMESPACE))),
+        None => (field.path.clone(), namespace_beside(field)),
+    };
+    Some(ReferenceCandidate {
+        path,
+        namespace,
+        kind: None,
+        default_kind: None,
+        group: None,
+        targets: vec![target.clone()],
+        confidence: Confidence::Medium,
+        why: format!("by its description `{}` names {}", field.name, listing(&[target])),
+    })
+}
+
+/// Returns the schemas whose descriptions may tell the kind: that of a string, or those of an object and of its name.
+fn telling<'s>(field: &Field<'s>) -> Vec<&'s Value> {
+    let is_of_metadata = || words(field.name).iter().any(|word| OF_METADATA.contains(&word.as_str()));
+    match properties(field.schema) {
+        Some(inside) if !inside.contains_key(KIND) => {
+            inside.get(NAME).filter(|name| is_name(name)).map_or(vec![], |name| vec![field.schema, name])
+        }
+        None if is_name(field.schema) && field.name != NAME && !is_of_metadata() => vec![field.schema],
+        Some(_) | None => vec![],
+    }
 }
 
 // === The words of its name ===

@@ -71,6 +71,13 @@ impl Kinds {
         }
     }
 
+    /// Returns the kind of that name that a description of a field of `own` may mean: another one, and of Kubernetes' own
+    /// only one whose name means no other thing.
+    pub(super) fn described(&self, kind: &str, own: &KindName) -> Option<&Target> {
+        let named = self.of_kind(kind, None, &own.group)?;
+        (named.name != *own && named.telling).then_some(named)
+    }
+
     /// Returns the kinds that some words of a field of `own` mean, the best first. Only the first is meant if the field
     /// holds no kind. `explicit`: the field's name says that it names or refers.
     pub(super) fn meant(&self, words: &[String], own: &KindName, explicit: bool) -> Option<(MatchKind, Vec<&Target>)> {

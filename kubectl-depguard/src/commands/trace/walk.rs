@@ -14,7 +14,7 @@ use crate::cluster::api_server::Lookup;
 use crate::cluster::kinds::KindInfo;
 use crate::cluster::rules::ReadFailure;
 use crate::cluster::source::Source;
-use crate::engine::reference_scan::{AppliedEdge, ObjectIdentity};
+use crate::engine::reference_scan::{AppliedEdge, MadeObjects, ObjectIdentity};
 use crate::io::exit::Failure;
 use crate::io::terminal::Terminal;
 
@@ -45,6 +45,8 @@ pub(super) struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NodeState {
     There(Readiness),
+    /// The object is in no file, and will be there: this object of the files makes it.
+    Made(ObjectIdentity),
     Missing,
     /// The object could not be read, for this reason.
     Unread(String),
@@ -77,6 +79,7 @@ type NodeKey = (GroupResource, Option<String>, String);
 /// Walk in progress.
 struct Walk<'a> {
     source: &'a Source,
+    made: &'a MadeObjects,
     terminal: &'a Terminal,
     readers: Vec<VersionReader>,
     known: HashMap<NodeKey, usize>,
@@ -108,9 +111,11 @@ const MAX_NODES: usize = 10_000;
 const MAX_CONCURRENT_READS: usize = 8;
 
 impl Trace {
-    /// Follows the references of an object down to `depth`; `None`: to the end.
+    /// Follows the references of an object down to `depth`; `None`: to the end. What is missing and is among `made` will be
+    /// there.
     pub(super) async fn walk(
         source: &Source,
+        made: &MadeObjects,
         edges: Vec<AppliedEdge>,
         root: (&KindInfo, Option<&str>, &str),
         depth: Option<usize>,
@@ -118,7 +123,7 @@ impl Trace {
     ) -> Result<Self, Failure> {
         let readers = VersionReader::all(&edges);
         let trace = Self { edges, ..Self::default() };
-        let mut walk = Walk { source, terminal, readers, known: HashMap::new(), trace, next: Vec::new() };
+        let mut walk = Walk { source, made, terminal, readers, known: HashMap::new(), trace, next: Vec::new() };
         let (kind, namespace, name) = root;
         walk.reach(&Arc::new(kind.clone()), namespace.map(str::to_owned), name);
         let mut level = 0_usize;
@@ -136,6 +141,7 @@ impl Trace {
         let is_misnamed = || self.edges.get(link.edge).is_some_and(|applied| applied.is_misnamed(Some(&*node.kind)));
         match (&link.uid, &node.uid) {
             (Some(meant), Some(own)) if meant != own => NodeState::Missing,
+            (Some(_), _) if matches!(node.state, NodeState::Made(_)) => NodeState::Missing,
             _ if node.state == NodeState::Missing && is_misnamed() => {
                 NodeState::Unread("the rule may misspell its kind".to_owned())
             }
@@ -227,8 +233,12 @@ impl Walk<'_> {
                 }
             }
         }
-        if read.state == NodeState::Missing && self.source.every_cluster_has(&own, namespace.as_deref(), name) {
-            read.state = NodeState::There(Readiness::Unstated);
+        if read.state == NodeState::Missing {
+            if let Some(maker) = self.made.maker(&own, namespace.as_deref(), name) {
+                read.state = NodeState::Made(maker.clone());
+            } else if self.source.every_cluster_has(&own, namespace.as_deref(), name) {
+                read.state = NodeState::There(Readiness::Unstated);
+            }
         }
         Ok(read)
     }

@@ -45,10 +45,10 @@ impl MadeObjects {
         self.unread.get(kind).into_iter().flatten()
     }
 
-    /// Reads the makers, as far as they may make a target of the scan's edges. On an API server, only those are read whose
-    /// kind is the dependents' in a rule, since the scan could read them.
-    pub(super) async fn read(
-        scan: &Scan,
+    /// Reads the makers, as far as they may make a target of the edges. On an API server, only those are read whose kind is
+    /// the dependents' in a rule, since a scan could read them.
+    pub(crate) async fn read(
+        edges: &[AppliedEdge],
         control_plane: ControlPlane,
         source: &Source,
         scope: Scope<'_>,
@@ -59,9 +59,8 @@ impl MadeObjects {
         let rules = packs.flat_map(RulePack::makes).filter_map(|rule| Rule::parse(control_plane, &rule).ok());
         for rule in rules {
             let own = rule.dependent().gvr.group_resource();
-            let is_target = |kind: &GroupResource| scan.edges.iter().any(|applied| applied.target() == *kind);
-            let can_be_read =
-                !source.is_live() || scan.edges.iter().map(AppliedEdge::dependent).any(|kind| kind == own);
+            let is_target = |kind: &GroupResource| edges.iter().any(|applied| applied.target() == *kind);
+            let can_be_read = !source.is_live() || edges.iter().map(AppliedEdge::dependent).any(|kind| kind == own);
             let is_meant = rule.edges().iter().any(|edge| is_target(&edge.target.gvr.group_resource()));
             if !is_meant {
                 continue;

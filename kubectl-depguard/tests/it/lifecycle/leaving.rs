@@ -74,7 +74,12 @@ async fn with_the_webhook_dead_nothing_is_left_that_refuses() {
     assert!(out.starts_with(first), "{out}");
     assert!(at.list_json(&RegisterName::collection()).await.unwrap().items.is_empty());
     assert!(out.ends_with("namespace/depguard-system deleted\n"), "{out}");
-    assert!(err.contains("stays, with 1 rule, which protect nothing any more: --crd deletes them"), "{err}");
+    assert!(
+        err.contains(
+            "stays, with 1 rule, which protects nothing any more: --crd deletes them, and the ClusterRoles of packs"
+        ),
+        "{err}"
+    );
     for gone in [
         CONFIGURATION,
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/depguard-webhook",
@@ -127,6 +132,53 @@ async fn nothing_is_removed_unasked_or_by_a_dry_run() {
     for there in [CONFIGURATION, CRD, NAMESPACE] {
         assert!(exists(&at, there).await.unwrap()["metadata"]["deletionTimestamp"].is_null(), "{there}");
     }
+}
+
+#[tokio::test]
+async fn with_the_rules_the_cluster_roles_of_packs_go_and_no_others() {
+    let bed = Bed::kubernetes().await;
+    bed.depguard(&INSTALL).await.well();
+    let at = bed.endpoint();
+    bed.depguard(&["rules", "apply", "openmcp", "flux"]).await.well();
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let label = json!({"dependencies.opendefense.cloud/aggregate-to-webhook": "true"});
+    // A pack's name without its label, the label with another name, and a Helm release's.
+    for (name, labels, annotations) in [
+        ("depguard-webhook-argo-cd", json!({}), json!({})),
+        ("depguard-webhook-fluxcd", label.clone(), json!({})),
+        ("depguard-webhook-kubevirt", label.clone(), json!({"meta.helm.sh/release-name": "guard"})),
+    ] {
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": [],
+            "metadata": {"name": name, "labels": labels, "annotations": annotations}});
+        at.post_json(roles, &role).await.unwrap();
+    }
+    let of_packs = ["depguard-webhook-flux", "depguard-webhook-openmcp"];
+    let others = ["depguard-webhook-argo-cd", "depguard-webhook-fluxcd", "depguard-webhook-kubevirt"];
+    let shown = |name: &str| format!("clusterrole.rbac.authorization.k8s.io/{name}");
+
+    let tried = bed.depguard(&["uninstall", "--crd", "--dry-run=server"]).await.well();
+    assert!(of_packs.iter().all(|name| tried.contains(&format!("{} would be deleted", shown(name)))), "{tried}");
+    let kept = bed.depguard(&["uninstall", "--yes"]).await;
+    assert!(kept.err.contains("--crd deletes them, and the ClusterRoles of packs"), "{}", kept.err);
+    for name in [&of_packs[..], &others].concat() {
+        assert!(exists(&at, &format!("{roles}/{name}")).await.is_some(), "{name}");
+    }
+
+    let done = bed.depguard(&["uninstall", "--crd", "--yes"]).await;
+    for name in of_packs {
+        assert!(done.out.contains(&format!("{} deleted\n", shown(name))), "{}", done.out);
+        assert_eq!(exists(&at, &format!("{roles}/{name}")).await, None, "{name}");
+    }
+    for name in others {
+        assert!(exists(&at, &format!("{roles}/{name}")).await.is_some(), "{name}");
+    }
+    for said in [
+        format!("{} stays: it is no pack's\n", shown("depguard-webhook-argo-cd")),
+        format!("{} stays: it is no pack's, but the Helm release `guard`", shown("depguard-webhook-kubevirt")),
+    ] {
+        assert!(done.err.contains(&said), "{said}: {}", done.err);
+    }
+    done.well();
 }
 
 #[tokio::test]

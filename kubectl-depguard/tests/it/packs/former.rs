@@ -106,6 +106,46 @@ async fn a_rule_of_a_former_name_that_is_not_the_packs_stays_and_is_told() {
 }
 
 #[tokio::test]
+async fn a_default_rule_that_the_strict_ones_do_without_goes_unless_somebody_changed_it() {
+    let strict = ["rules", "apply", PACK, "--strict"];
+    let name = format!("{PACK}-replicasets");
+    let bed = bed().await;
+    bed.depguard(&strict[..3]).await.well();
+    for (dry_run, how) in [("--dry-run=client", "dry run"), ("--dry-run=server", "server dry run")] {
+        let tried = bed.depguard(&[&strict[..], &[dry_run]].concat()).await;
+        let says = format!("/{name} would be deleted: the strict rules do without it ({how})\n");
+        assert!(tried.status == ExitStatus::Well && tried.err.contains(&says), "{}", tried.err);
+    }
+    assert_eq!(names(&bed).await.len(), 7);
+    bed.testbed.keep_journal();
+    let applied = bed.depguard(&strict).await;
+    assert!(applied.err.contains(&format!("/{name} deleted: the strict rules do without it\n")), "{}", applied.err);
+    assert!(applied.err.contains(&format!("/{name} no longer refuses deletions of configmaps in ")), "{}", applied.err);
+    assert!(!names(&bed).await.contains(&name));
+    // The strict rule about Pods was there first.
+    let changes = bed.testbed.journal();
+    let strict_pods = changes.iter().position(|change| change.name == format!("{PACK}-pods"));
+    let gone = changes.iter().position(|change| change.name == name && change.object.is_none());
+    assert!(strict_pods.is_some() && strict_pods < gone, "{strict_pods:?} {gone:?}");
+    assert!(!bed.depguard(&strict).await.err.contains("deleted"));
+    // And back.
+    bed.depguard(&strict[..3]).await.well();
+    assert!(names(&bed).await.contains(&name));
+
+    let mut own = bed.endpoint().get_json(&format!("{RULES}/{name}")).await.unwrap();
+    own["spec"]["dependencies"].as_array_mut().unwrap().truncate(1);
+    own["metadata"].as_object_mut().unwrap().remove("managedFields");
+    bed.endpoint().put_json(&format!("{RULES}/{name}"), &own).await.unwrap();
+    let applied = bed.depguard(&strict).await;
+    let says = format!(
+        "/{name} stays beside the strict rules: it is not as the pack wrote it; delete it if nobody needs it\n"
+    );
+    assert!(applied.status == ExitStatus::Well && applied.err.contains(&says), "{}", applied.err);
+    assert!(!applied.err.contains("no longer refuses"), "{}", applied.err);
+    assert!(names(&bed).await.contains(&name));
+}
+
+#[tokio::test]
 async fn nothing_is_applied_if_the_rule_of_a_former_name_can_t_be_deleted() {
     let bed = bed().await;
     bed.endpoint().post_json(RULES, &former("pods")).await.unwrap();

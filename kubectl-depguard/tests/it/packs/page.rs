@@ -32,8 +32,8 @@ pub(crate) fn page() -> String {
          that is allowed. [The packs themselves](../depguard-controller/packs) say under `leftOut` why no rule follows a field\n\
          that names an object; a test fails on a field of Kubernetes' own kinds that is named like a reference and is neither\n\
          in a rule nor left out.\n\n\
-         `dangling -f` does not call objects missing that an object among the files makes (`makes` in a pack), `unused` does not\n\
-         list them while their maker exists, and `order` lets the maker go after the users.\n\n\
+         `dangling -f` and `trace -f` do not call objects missing that an object among the files makes (`makes` in a pack), `unused`\n\
+         does not list them while their maker exists, and `order` lets the maker go after the users.\n\n\
          | pack | rules | references | fields left out |\n|---|---|---|---|\n"
     );
     for pack in RulePack::all() {

@@ -70,6 +70,11 @@ async fn an_object_whose_name_is_generated_refers_to_what_it_uses() {
         let ran = beside_packs(&job(metadata, gone), "dangling").await;
         assert_eq!(ran.status, ExitStatus::Failure, "{metadata}: {ran:?}");
     }
+    let twice = format!("{}\n---\n{}", job("generateName: roll-", ""), job("generateName: roll-", gone));
+    let ran = beside_packs(&twice, "dangling -o json").await;
+    assert_eq!((ran.status, missing(&ran)), (ExitStatus::Finding, vec!["Job/roll-*2 -> Secret/gone".to_owned()]));
+    let ran = beside_packs(&twice, "why cm steps -n a").await;
+    assert!(ran.out.contains("Job/roll-*") && ran.out.contains("Job/roll-*2"), "{ran:?}");
     let both = beside_packs(&job("name: own, generateName: roll-", gone), "dangling -o json").await;
     assert_eq!(missing(&both), ["Job/own -> Secret/gone"]);
 }

@@ -111,6 +111,16 @@ async fn a_secret_that_an_object_of_the_files_makes_is_not_missing() {
         ("secretName: web-tls", "{name: web-db, namespace: a}, spec: {target: {manifest: {kind: ConfigMap}}}", &[tls]),
         (
             "secretName: web-tls",
+            "{name: e, namespace: a}, spec: {target: {name: web-db, manifest: {kind: Vault}}}",
+            &[tls],
+        ),
+        (
+            "secretName: web-tls",
+            "{name: e, namespace: a}, spec: {target: {name: web-db, manifest: {kind: Secret}}}",
+            &[&format!("{db}/e"), tls],
+        ),
+        (
+            "secretName: web-tls",
             "{name: web-db, namespace: a}, spec: {target: {creationPolicy: Owner}}",
             &[&format!("{db}/web-db"), tls],
         ),
@@ -130,6 +140,51 @@ async fn a_secret_that_an_object_of_the_files_makes_is_not_missing() {
     // The packs know it, whether their rules are at hand or not.
     let ran = beside(&["kubernetes-workloads"], &makers("secretName: web-tls", by_name), "dangling").await;
     assert!(ran.status == ExitStatus::Well && ran.err.contains(note), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_config_map_that_an_external_secret_makes_is_not_missing() {
+    let files = |target: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p, namespace: a}}, spec: {{containers: [\
+             {{name: c, image: i, envFrom: [{{configMapRef: {{name: web}}}}]}}]}}}}\n---\n\
+             {{apiVersion: external-secrets.io/v1, kind: ExternalSecret, metadata: {{name: web, namespace: a}}, spec: {{target: {{{target}}}}}}}"
+        )
+    };
+    for (target, status) in [
+        ("manifest: {kind: ConfigMap}", ExitStatus::Well),
+        ("manifest: {kind: ConfigMap}, name: other", ExitStatus::Finding),
+        ("manifest: {kind: Vault}", ExitStatus::Finding),
+        ("name: web", ExitStatus::Finding),
+        ("", ExitStatus::Finding),
+    ] {
+        let ran = beside(&PACKS, &files(target), "dangling").await;
+        assert_eq!(ran.status, status, "{target}: {ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_trace_names_the_maker_of_what_will_be_there() {
+    let other = "{name: web-db, namespace: a}, spec: {target: {creationPolicy: None}}";
+    for (certificate, external, status, lines) in [
+        (
+            "secretName: web-tls",
+            "{name: web-db, namespace: a}, spec: {}",
+            ExitStatus::Well,
+            ["there: ExternalSecret/a/web-db makes it", "there: Certificate/a/c makes it"],
+        ),
+        ("secretName: web-tls", other, ExitStatus::Finding, ["missing", "there: Certificate/a/c makes it"]),
+        ("secretName: other", other, ExitStatus::Finding, ["missing", "missing"]),
+    ] {
+        let ran = beside(&PACKS, &makers(certificate, external), "trace deployment web -n a").await;
+        assert_eq!(ran.status, status, "{ran:?}");
+        let targets = ran.out.lines().filter(|line| line.contains("Secret/a/web-"));
+        let targets: Vec<_> = targets.filter(|line| !line.starts_with("ExternalSecret")).collect();
+        assert_eq!(targets.len(), 2, "{ran:?}");
+        assert!(targets.iter().zip(lines).all(|(target, state)| target.ends_with(&format!("   {state}"))), "{ran:?}");
+    }
+    let ran = beside(&PACKS, &makers("secretName: web-tls", other), "trace deployment web -n a -o json").await;
+    assert!(ran.out.contains("\"reason\": \"Certificate/a/c makes it\""), "{ran:?}");
 }
 
 #[tokio::test]
@@ -204,6 +259,19 @@ async fn a_maker_goes_after_the_users_of_what_it_makes_unless_that_holds_it() {
                   {apiVersion: external-secrets.io/v1, kind: ExternalSecret, metadata: {name: token, namespace: a}, \
                   spec: {secretStoreRef: {name: s}}}";
     assert_eq!(order(circle).await, (ExitStatus::Well, vec!["ExternalSecret".to_owned(), "SecretStore".to_owned()]));
+    // Other makers wait beside a circle, and beside a user who stays.
+    let beside_it = format!("{circle}\n---\n{}", makers("secretName: web-tls", other));
+    let waves = ["Deployment ExternalSecret", "Certificate SecretStore"].map(str::to_owned);
+    assert_eq!(order(&beside_it).await, (ExitStatus::Well, waves.into()));
+    let stays = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: stays, namespace: a}, spec: {template: {spec: {\
+                 volumes: [{name: v, secret: {secretName: e}}]}}}}\n---\n\
+                 {apiVersion: dependencies.opendefense.cloud/v1alpha1, kind: ObjectLock, metadata: {name: l, namespace: a}, \
+                 spec: {targets: [{group: apps, resource: statefulsets, name: stays}]}}";
+    let (status, waves) = order(&format!("{stays}\n---\n{}", makers("secretName: web-tls", other))).await;
+    assert_eq!(
+        (status, waves),
+        (ExitStatus::Finding, vec!["Deployment ExternalSecret".to_owned(), "Certificate".to_owned()])
+    );
 }
 
 #[tokio::test]

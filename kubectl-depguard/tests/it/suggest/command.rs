@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::suggest::suggest;
-use crate::tool::depguard_reading;
+use crate::tool::{depguard, depguard_reading, write};
 
 /// Returns the fields that are found to refer, with their targets and confidence.
 async fn rows(documents: &[Value]) -> Vec<String> {
@@ -141,6 +141,87 @@ async fn what_only_looks_like_a_reference_is_left_alone() {
     ] {
         assert_eq!(rows(&[vpc(), vm(json!({ field: shape }))]).await, [""; 0], "{field} {shape}");
     }
+}
+
+/// Returns a schema with this description.
+fn told(mut schema: Value, description: &str) -> Value {
+    schema["description"] = json!(description);
+    schema
+}
+
+#[tokio::test]
+async fn a_description_tells_the_kind_that_no_name_tells() {
+    let text = || json!({"type": "string"});
+    let of_name = |mut object: Value, description: &str| {
+        object["properties"]["name"]["description"] = json!(description);
+        object
+    };
+    for (field, shape, expected) in [
+        ("net", told(text(), "Name of the VPC."), ".spec.net vpcs.network.example.com medium"),
+        ("net", list(told(text(), "name of a VPC")), ".spec.net[*] vpcs.network.example.com medium"),
+        ("config", of_name(names(&["name"]), "Name of the ConfigMap."), ".spec.config.name configmaps medium"),
+        ("config", told(names(&["name", "key"]), "Reference to a Secret"), ".spec.config.name secrets medium"),
+        ("tokenKey", of_name(names(&["name", "key"]), "The name of the Secret"), ".spec.tokenKey.name secrets medium"),
+        // The kind of a reference that is one by its name.
+        ("loginRef", told(names(&["name"]), "Reference to a Secret"), ".spec.loginRef.name secrets medium"),
+        // What the name tells counts, and what the object tells.
+        ("vpcRef", told(names(&["name"]), "Reference to a Secret"), ".spec.vpcRef.name vpcs.network.example.com high"),
+        ("target", told(names(&["kind", "apiVersion", "name"]), "Reference to a Secret"), ".spec.target.name ? medium"),
+    ] {
+        assert_eq!(rows(&[vpc(), vm(json!({ field: shape }))]).await, [expected], "{field}");
+    }
+    let both = told(names(&["name", "namespace"]), "Reference to the Secret with the token.");
+    let (_, out, _) = suggest(&[vm(json!({"login": both}))], &[]).await;
+    let field = "      path: .spec.login.name\n      namespacePath: .spec.login.namespace\n";
+    assert!(out.contains("  # medium: by its description `login` names Secret\n") && out.contains(field), "{out}");
+}
+
+#[tokio::test]
+async fn a_description_that_names_no_other_kind_proposes_nothing() {
+    let text = || json!({"type": "string"});
+    for (field, shape) in [
+        // Not among the definitions, or a word that means many things.
+        ("net", told(text(), "Name of the Network.")),
+        ("net", told(text(), "Name of the Role that is assumed.")),
+        ("net", told(text(), "Name of the Namespace.")),
+        // The kind itself: its name elsewhere.
+        ("net", told(text(), "Name of the VirtualMachine.")),
+        // Keys, and what a controller makes.
+        ("vpcLabel", told(text(), "Name of the VPC.")),
+        ("nameKey", told(text(), "Name of the VPC.")),
+        ("net", told(text(), "Name of the VPC label.")),
+        ("net", told(text(), "Name of the VPC to create.")),
+        ("net", told(json!({"type": "integer"}), "Name of the VPC.")),
+        ("net", told(names(&["size"]), "Reference to the VPC.")),
+        ("matchLabels", told(json!({"type": "object", "additionalProperties": text()}), "Name of the VPC.")),
+    ] {
+        assert_eq!(rows(&[vpc(), vm(json!({ field: shape }))]).await, [""; 0], "{field} {shape}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_proposed_passes_lint() {
+    let policies = |group: &str| {
+        let mut reference = names(&["name"]);
+        reference["description"] = json!("Reference to a policy");
+        let policy = crd(group, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", json!({}));
+        [policy, vm(json!({"validatingAdmissionPolicyRef": reference, "vpcs": list(json!({"type": "string"}))})), vpc()]
+    };
+    let (_, out, _) = suggest(&policies("example.com"), &[]).await;
+    assert!(out.contains("    resource: validatingadmissionpolicies\n"), "{out}");
+    // Nobody is asked about the kind of this group.
+    let (_, out, _) = suggest(&policies("admissionregistration.k8s.io"), &[]).await;
+    assert!(!out.contains("    resource: validatingadmissionpolicies\n"), "{out}");
+    assert!(
+        out.contains("# ") && out.contains("configure admission, so API servers ask no webhook about them"),
+        "{out}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let schemas = policies("admissionregistration.k8s.io").map(|definition| definition.to_string()).join("\n---\n");
+    let [rules, schemas] =
+        [("rules.yaml", &out), ("schemas.yaml", &schemas)].map(|(name, text)| write(folder.path(), name, text));
+    let linted = depguard(&["lint", "-f", rules.to_str().unwrap(), "--schemas", schemas.to_str().unwrap()]).await;
+    assert!(linted.err.contains("0 errors, 0 warnings") || linted.out.contains("0 errors, 0 warnings"), "{linted:?}");
 }
 
 #[tokio::test]

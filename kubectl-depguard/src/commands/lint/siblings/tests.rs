@@ -77,6 +77,22 @@ fn one_and_list() -> Value {
 }
 
 #[test]
+fn a_list_of_names_is_covered_by_its_path_with_and_without_a_wildcard() {
+    let names = || list(json!({"type": "string"}));
+    let definition =
+        definition(json!({"spec": object(json!({"vpcs": names(), "other": object(json!({"vpcs": names()}))}))}));
+    for path in [".spec.vpcs", ".spec.vpcs[*]"] {
+        let both = rule("vms", &[json!({"path": path}), json!({"path": ".spec.other.vpcs"})]);
+        assert_eq!(similar(&definition, &[both], &[]), [""; 0], "{path}");
+        let said = similar(&definition, &[of_path(path)], &[]);
+        assert!(
+            said.len() == 1 && said[0].contains("`.spec.other.vpcs") && !said[0].contains("`.spec.vpcs"),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
 fn a_list_beside_the_same_object_alone_is_similar() {
     assert_eq!(similar(&one_and_list(), &[of_path(".spec.vpcRef.name")], &[]), LIST);
     let mut exported = one_and_list();
