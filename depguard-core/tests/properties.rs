@@ -163,9 +163,13 @@ fn any_path() -> impl Strategy<Value = String> {
         "\\[(0|[1-9][0-9]{0,8})\\]",
     ];
     let wildcard = prop::sample::select(vec!["[*]", ".*"]).prop_map(str::to_owned);
-    (vec(name, 1..8), vec((any::<Index>(), wildcard), 0..=4)).prop_map(|(mut steps, wildcards)| {
+    let json = prop::option::of(any::<Index>());
+    (vec(name, 1..8), vec((any::<Index>(), wildcard), 0..=4), json).prop_map(|(mut steps, wildcards, json)| {
         for (at, wildcard) in wildcards {
             steps.insert(at.index(steps.len() + 1), wildcard);
+        }
+        if let Some(at) = json {
+            steps.insert(1 + at.index(steps.len()), ".fromJSON()".to_owned());
         }
         steps.concat()
     })

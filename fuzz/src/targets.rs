@@ -177,11 +177,12 @@ fn evaluate<'p>(review: &Review<'_>, answer: impl Fn(&str) -> Option<&'p [u8]>) 
 }
 
 /// Paths to start from.
-pub const GOOD_PATHS: [&str; 4] = [
+pub const GOOD_PATHS: [&str; 5] = [
     ".spec.vpcRef.name",
     ".spec.networks[*].name",
     ".metadata.annotations['example.com/vpc']",
     ".spec.disks[0].claims.*",
+    ".metadata.annotations['example.com/vpcs'].fromJSON()[*].name",
 ];
 
 /// Rules of a plain cluster and of a kcp.

@@ -96,12 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn a_path_counts_up_to_its_first_wildcard_or_index() {
+    fn a_path_counts_up_to_its_first_wildcard_index_or_json() {
         for (path, same) in [
             (".spec.networks[*].vpcRef.name", ".spec.networks"),
             (".spec.networks.*", ".spec.networks"),
             (".spec.networks[0]", ".spec.networks"),
             (".metadata.annotations['example.com/vpc']", ".metadata.annotations['example.com/vpc']"),
+            (".metadata.annotations['example.com/vpc'].fromJSON().name", ".metadata.annotations['example.com/vpc']"),
         ] {
             assert_eq!(fields(&[path]), fields(&[same]), "{path}");
         }

@@ -1,9 +1,11 @@
 //! Differential tests of the core's paths against two JSONPath engines. The core reads the paths as it reads those of
 //! dependents.
 //!
-//! `jsonpath_lib` must agree on names, quoted names and wildcards, `serde_json_path` on indexes as well.
+//! `jsonpath_lib` must agree on names, quoted names and wildcards, `serde_json_path` on indexes as well. Both read whole
+//! objects: what a string holds as JSON must be read as if it stood in the object itself.
 
 use depguard_core::FieldPath;
+use depguard_core::model::Segment;
 use depguard_core::scan::Extractor;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -123,18 +125,63 @@ proptest! {
     }
 }
 
+/// Writes the lists and maps to which these steps lead as strings of JSON.
+fn pack(value: &mut Value, steps: &[Segment]) {
+    let Some((step, rest)) = steps.split_first() else {
+        if value.is_object() || value.is_array() {
+            *value = value.to_string().into();
+        }
+        return;
+    };
+    match (step, value) {
+        (Segment::Name(name), Value::Object(map)) => map.get_mut(name).into_iter().for_each(|value| pack(value, rest)),
+        (Segment::Index(index), Value::Array(list)) => {
+            list.get_mut(*index as usize).into_iter().for_each(|value| pack(value, rest));
+        }
+        (Segment::Wildcard, Value::Object(map)) => map.values_mut().for_each(|value| pack(value, rest)),
+        (Segment::Wildcard, Value::Array(list)) => list.iter_mut().for_each(|value| pack(value, rest)),
+        _ => {}
+    }
+}
+
+/// Returns a path and an object that hold a part of another object as JSON in a string; `None` if an API server serves no
+/// such object.
+fn packed(path: &FieldPath, object: &Value, place: Index) -> Option<(FieldPath, Value)> {
+    let (before, after) = path.segments().split_at(1 + place.index(path.segments().len()));
+    let mut object = object.clone();
+    pack(&mut object, before);
+    let written = before.iter().map(ToString::to_string).chain([".fromJSON()".to_owned()]);
+    let path = written.chain(after.iter().map(ToString::to_string)).collect::<String>();
+    (object["metadata"]["name"] == "m").then(|| (FieldPath::parse(&path).expect("a path"), object))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn what_a_string_holds_as_json_is_read_like_the_rest(
+        (path, object) in prop_oneof![case(false), case(true)], place: Index,
+    ) {
+        if let Some((into, held)) = packed(&path, &object, place) {
+            prop_assert_eq!(core(&into, &held), serde_json_path(&path, &object), "{} in {}", into, held);
+        }
+    }
+}
+
 /// Guards the tests above: if no path led to strings, the engines would agree on nothing.
 #[test]
 fn the_paths_lead_to_strings_and_astray() {
-    let mut runner = TestRunner::deterministic();
-    let (mut none, mut one, mut several) = (0, 0, 0);
+    let [mut runner, mut places] = [(); 2].map(|()| TestRunner::deterministic());
+    let (mut none, mut one, mut several, mut held) = (0, 0, 0, 0);
     for _ in 0..1000 {
         let (path, object) = case(true).new_tree(&mut runner).expect("a case").current();
+        let inside = packed(&path, &object, any::<Index>().new_tree(&mut places).expect("a place").current());
+        held += usize::from(inside.is_some_and(|(path, held)| held != object && !core(&path, &held).is_empty()));
         match core(&path, &object).len() {
             0 => none += 1,
             1 => one += 1,
             _ => several += 1,
         }
     }
-    assert!(none > 200 && one > 200 && several > 50, "{none} {one} {several}");
+    assert!(none > 200 && one > 200 && several > 50 && held > 100, "{none} {one} {several} {held}");
 }

@@ -71,9 +71,10 @@ impl ReferenceMatcher {
         let stands_there = |matcher: &EdgeMatcher| match &matcher.edge.state {
             EdgeState::Usable { edge, .. } => match &edge.reference {
                 Reference::Field(field) => {
-                    // The other paths only narrow down a reference found by its name; keys stand in JSON literally.
+                    // The other paths only narrow down a reference found by its name; keys stand in JSON literally, and in
+                    // the JSON of a string by escapes.
                     let FieldReference {
-                        path: _,
+                        path,
                         keys: _,
                         split,
                         pattern,
@@ -84,7 +85,7 @@ impl ReferenceMatcher {
                         api_version: _,
                         uid: _,
                     } = &**field;
-                    split.is_none() && pattern.is_none()
+                    split.is_none() && pattern.is_none() && !path.reads_json()
                 }
                 Reference::Fixed(_) | Reference::Selector(_) | Reference::Selected(_) => false,
             },

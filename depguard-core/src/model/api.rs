@@ -317,7 +317,7 @@ pub struct ExportRef {
 #[expect(clippy::exhaustive_structs, reason = "wire type: it grows with the API, as docs/embedding.md says")]
 pub struct FieldRef {
     /// The path of the field: a string, or a list of strings. Such as `.spec.vpcRef.name` or
-    /// `.spec.networks[*].vpcRef.name`. Either this or `value`.
+    /// `.spec.networks[*].vpcRef.name`; `.fromJSON()` goes on in the JSON that a string holds. Either this or `value`.
     #[cfg_attr(feature = "schemars", schemars(with = "schema::FieldPath"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,

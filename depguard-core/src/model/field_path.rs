@@ -2,7 +2,7 @@
 //!
 //! The syntax is the reference API's dotted names, such as `.spec.vpcRef.name`, and a bounded part of JSONPath:
 //! quoted names, wildcards and indexes. There is no search at any depth, no filter and no slice. A path therefore
-//! leads to few values, and one pass finds them.
+//! leads to few values, and one pass finds them. One step of a path may lead into the JSON that a string holds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,6 +28,8 @@ pub enum Segment {
     Index(u32),
     /// Every element of a list, every value of a map: `[*]` or `.*`.
     Wildcard,
+    /// The map or list that a string holds as JSON, or the string itself if it holds none: `.fromJSON()`.
+    FromJson,
 }
 
 /// The reason for refusing a path, its offset, and a hint on what to write.
@@ -68,6 +70,9 @@ pub enum PathErrorKind {
     /// A dot before a bracket.
     #[error("has a dot before a bracket")]
     DotBeforeBracket,
+    /// A call of something else than `fromJSON`, a second call, or one before the first field.
+    #[error("has a call other than one `.fromJSON()` behind a field")]
+    BadCall,
     /// A bracket with neither `*`, an index nor a quoted name.
     #[error("has brackets without `*`, an index or a quoted name")]
     BadBracket,
@@ -101,6 +106,9 @@ impl PathErrorKind {
             Self::LeadingDigit => "write `[0]` for an element of a list, `['0']` for a key of a map",
             Self::BadCharacter => "quote the name, as in `.metadata.annotations['example.com/vpc']`",
             Self::DotBeforeBracket => "leave the dot out, as in `.spec.networks[*].vpc`",
+            Self::BadCall => {
+                "write it once, behind the string that holds JSON, as in `.spec.networks.fromJSON()[*].name`"
+            }
             Self::BadBracket => "write `[*]`, `[0]` or `['example.com/vpc']`; there are no filters and no slices",
             Self::BadIndex => "write one from `[0]` to `[4294967295]`, without leading zeros",
             Self::Unclosed => "close it, as in `[*]`, `[0]` or `['example.com/vpc']`",
@@ -167,11 +175,11 @@ impl FieldPath {
         Self { segments: ["metadata", "labels", key].map(|name| Segment::Name(name.to_owned())).to_vec() }
     }
 
-    /// Returns the names up to the first wildcard or index. They lead to the subtree in which all values of the path are.
+    /// Returns the names up to the first step of another kind. They lead to the subtree in which all values of the path are.
     pub fn leading_names(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().map_while(|segment| match segment {
             Segment::Name(name) => Some(name.as_str()),
-            Segment::Index(_) | Segment::Wildcard => None,
+            Segment::Index(_) | Segment::Wildcard | Segment::FromJson => None,
         })
     }
 
@@ -186,6 +194,11 @@ impl FieldPath {
         self.segments.iter().filter(|segment| **segment == Segment::Wildcard).count()
     }
 
+    /// Returns true if the path leads into the JSON that a string holds.
+    pub(crate) fn reads_json(&self) -> bool {
+        self.segments.contains(&Segment::FromJson)
+    }
+
     /// Returns the path without the leading dot, as a `StatusCause` names a field.
     pub(crate) fn as_field(&self) -> String {
         self.to_string().trim_start_matches('.').to_owned()
@@ -198,7 +211,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// Prints the step as it stands in a path: `.name`, `['example.com/vpc']`, `[0]`, `[*]`.
+/// Prints the step as it stands in a path: `.name`, `['example.com/vpc']`, `[0]`, `[*]`, `.fromJSON()`.
 impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -206,6 +219,7 @@ impl fmt::Display for Segment {
             Self::Name(name) => write!(f, "['{}']", name.replace('\\', r"\\").replace('\'', r"\'")),
             Self::Index(index) => write!(f, "[{index}]"),
             Self::Wildcard => f.write_str("[*]"),
+            Self::FromJson => f.write_str(".fromJSON()"),
         }
     }
 }
@@ -271,6 +285,9 @@ mod tests {
             ("['0']['a b']['é']", "['0']['a b']['é']"),
             (r#"["it's"]['a\\b']["\""]"#, r#"['it\'s']['a\\b']['"']"#),
             ("['*']['a]']", "['*']['a]']"),
+            (".a.fromJSON()[*].name", ".a.fromJSON()[*].name"),
+            ("['a/b'].fromJSON()", "['a/b'].fromJSON()"),
+            (".a.fromJSON.fromJSON()['fromJSON()']", ".a.fromJSON.fromJSON()['fromJSON()']"),
         ] {
             let parsed = FieldPath::parse(written).unwrap();
             assert_eq!(parsed.to_string(), printed);
@@ -319,6 +336,13 @@ mod tests {
             (r".a['b\", 5, BadEscape),
             (".a['\n']", 4, Control),
             (".*.*.*.*.*", 8, TooManyWildcards),
+            (".fromJSON()", 0, BadCall),
+            ("fromJSON().a", 0, BadCall),
+            (".a.fromJSON().b.fromJSON()", 15, BadCall),
+            (".a.fromJson()", 11, BadCall),
+            (".a.fromJSON(1)", 11, BadCall),
+            (".a.fromJSON()b", 13, BadCharacter),
+            (".a[fromJSON()]", 3, BadBracket),
             (&long, 253, TooLong),
             (&dotted, 254, TooLong),
             (&quotes, 253, TooLong),

@@ -61,9 +61,9 @@ texts! {
     Version: 1..=Self::MAX_LEN, r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$", "write a version, such as v1 or v1beta1";
     WorkspacePath: 1..=Self::MAX_LEN, r"^[a-z0-9][a-z0-9-]*(:[a-z0-9][a-z0-9-]*)*$",
         "write the path of a workspace, such as root:providers:network";
-    // A name or a bracket, followed by brackets and by names behind dots. The first dot is not part of the length.
+    // A name or a bracket, followed by brackets and by names or the call behind dots. The first dot is not part of the length.
     FieldPath: 1..=Self::MAX_LEN + 1, concat!(
-        r"^(\.?([a-zA-Z_][a-zA-Z0-9_]*|\*)|", bracket!(), r")(\.([a-zA-Z_][a-zA-Z0-9_]*|\*)|", bracket!(), r")*$",
+        r"^(\.?([a-zA-Z_][a-zA-Z0-9_]*|\*)|", bracket!(), r")(\.([a-zA-Z_][a-zA-Z0-9_]*|\*|fromJSON\(\))|", bracket!(), r")*$",
     ), "write the path of a field, such as .spec.vpcRef.name, and quote a name that has other characters than letters, \
         digits and underscores, as in .metadata.annotations['example.com/vpc']";
     // Text of one line, its braces doubled or around a placeholder.

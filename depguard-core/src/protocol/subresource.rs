@@ -78,7 +78,8 @@ impl Subresource {
         let meets = |(segment, name): (&Segment, &str)| match segment {
             Segment::Name(own) => name == "*" || own == name,
             Segment::Index(_) => name == "*",
-            Segment::Wildcard => true,
+            // A string is changed as a whole.
+            Segment::Wildcard | Segment::FromJson => true,
         };
         self.fields.iter().any(|field| path.segments().iter().zip(field.split('.')).all(meets))
     }
@@ -95,6 +96,7 @@ mod tests {
             ("virtualmachines.example.com", ".metadata.labels.vpc", &[]),
             ("virtualmachines.example.com", "*.vpc", &["status"]),
             ("services", ".metadata.annotations['a.b/c']", &["status"]),
+            ("services", ".metadata.annotations['a.b/c'].fromJSON()[*].name", &["status"]),
             ("services", ".metadata.name", &[]),
             ("services", ".metadata.ownerReferences[*].uid", &["status"]),
             ("deployments.apps", ".spec.replicas", &[]),
@@ -105,6 +107,7 @@ mod tests {
             ("pods", ".spec.ephemeralContainers[0].image", &["ephemeralcontainers"]),
             ("pods", ".spec.containers[*].env[*].value", &[]),
             ("pods", ".spec.containers[0].resources.limits", &["resize"]),
+            ("pods", ".spec.containers.fromJSON()", &["resize"]),
             ("pods", ".spec.*.name", &["binding", "ephemeralcontainers", "resize"]),
             ("certificatesigningrequests.certificates.k8s.io", ".status.x", &["approval", "status"]),
         ] {

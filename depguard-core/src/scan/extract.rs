@@ -184,11 +184,11 @@ impl<'de> Item<'_, 'de> {
     /// Returns the number of values that have another type than the path asks for: a number instead of a string, for
     /// example.
     pub(crate) fn misfits(&self) -> usize {
-        self.found.misfits()
+        self.found.misfits
     }
 
-    /// Returns true if the object has more values than [`Extractor::MAX_VALUES`] allows; the remaining ones were not
-    /// read.
+    /// Returns true if the object has more values than [`Extractor::MAX_VALUES`] allows, or copies of too many bytes, or a
+    /// string that begins like JSON and is none: the remaining values were not read.
     pub fn is_cut(&self) -> bool {
         self.found.is_cut()
     }
@@ -196,6 +196,11 @@ impl<'de> Item<'_, 'de> {
     /// Returns true if there are more values at the path of that index than were read.
     pub(crate) fn is_path_cut(&self, path: usize) -> bool {
         self.found.is_slot_cut(FIRST_PATH.saturating_add(path))
+    }
+
+    /// Returns true if the path of that index leads into a string that begins like JSON and is none.
+    pub(crate) fn is_path_broken(&self, path: usize) -> bool {
+        self.found.is_slot_broken(FIRST_PATH.saturating_add(path))
     }
 
     /// Returns the indexes of the paths at which the object has values, whether they were read or not, in no order.

@@ -84,7 +84,7 @@ impl Schema {
     pub fn fit(&self, path: &FieldPath, expected: ExpectedType) -> SchemaFit {
         let mut search = SchemaSearch { schema: self, open: false, never: None };
         let Some(nodes) = search.follow(path) else { return SchemaFit::Open };
-        let so_far: String = path.segments().iter().map(shown).collect();
+        let so_far = path.to_string();
         let fits = nodes.into_iter().any(|node| search.leaf(node, expected, &so_far));
         match search {
             _ if fits => SchemaFit::Fits,
@@ -149,7 +149,7 @@ impl<'s> SchemaSearch<'s> {
                 }
             }
             nodes = next;
-            so_far.push_str(&shown(segment));
+            so_far.push_str(&segment.to_string());
         }
         Some(nodes)
     }
@@ -172,6 +172,15 @@ impl<'s> SchemaSearch<'s> {
                 next.extend(node.get("items"));
                 next.extend(properties.into_iter().flat_map(Map::values));
                 next.extend(others.filter(|others| others.is_object()));
+            }
+            // No schema describes the JSON.
+            Segment::FromJson => {
+                return match type_of(node) {
+                    Some("string") | None => self.open = true,
+                    Some(found) => self.never(|| {
+                        SchemaFit::Other(format!("`{so_far}` is of type {found}, and only a string holds JSON"))
+                    }),
+                };
             }
         }
         if next.len() > before {
@@ -261,7 +270,7 @@ fn missing(node: &Value, properties: Option<&Map<String, Value>>, segment: &Segm
         }
         (Segment::Name(name), Some(scalar)) => format!("{here} is of type {scalar}, and has no field `{name}`"),
         (Segment::Index(_), _) => format!("{here} is not a list"),
-        (Segment::Wildcard, _) => format!("{here} is neither a list nor a map"),
+        (Segment::Wildcard | Segment::FromJson, _) => format!("{here} is neither a list nor a map"),
     }
 }
 
@@ -278,14 +287,6 @@ fn type_of(node: &Value) -> Option<&str> {
 
 fn flag(node: &Value, name: &str) -> bool {
     node.get(name) == Some(&Value::Bool(true))
-}
-
-fn shown(segment: &Segment) -> String {
-    match segment {
-        Segment::Name(name) => shown_name(name),
-        Segment::Index(index) => format!("[{index}]"),
-        Segment::Wildcard => "[*]".to_owned(),
-    }
 }
 
 /// Returns one step as a path writes it.
@@ -385,6 +386,11 @@ mod tests {
             (".spec.anything.vpc", Names, open),
             (".spec.anything.vpc[*].name", Names, open),
             (".spec.anything", Map, fits),
+            (".metadata.annotations['a/b'].fromJSON()[*].name", Names, open),
+            (".spec.vpcRef.name.fromJSON()", Map, open),
+            (".spec.networks[*].vpc.fromJSON()", Names, open),
+            (".spec.either.fromJSON().a", Text, open),
+            (".spec.free.a.fromJSON()", Names, open),
             (".spec.free", Names, open),
             (".spec.free.a.b", Map, open),
             (".spec.lost.name", Names, open),
@@ -406,6 +412,13 @@ mod tests {
             (".spec.networks[*].zones", Text, "`.spec.networks[*].zones` is a list"),
             (".spec.vpcRef[0]", Names, "`.spec.vpcRef` is not a list"),
             (".spec.vpcRef.name[*]", Names, "`.spec.vpcRef.name` is neither a list nor a map"),
+            (".spec.vpcRef.fromJSON().name", Names, "`.spec.vpcRef` is of type object, and only a string holds JSON"),
+            (
+                ".spec.vpcRef.port.fromJSON()",
+                Names,
+                "`.spec.vpcRef.port` is of type integer, and only a string holds JSON",
+            ),
+            (".spec.vpcRef.nam.fromJSON()[*]", Names, "`.spec.vpcRef` has no field `nam`: it has `name`, `port`"),
             (".metadata.owner", Names, "`.metadata` has no field `owner`: it has "),
             (".spec.template.spec", Names, "`.spec.template` has no field `spec`: it has none"),
         ] {

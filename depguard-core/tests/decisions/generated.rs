@@ -237,7 +237,18 @@ fn spec() -> impl Strategy<Value = Value> {
     ]);
     let state =
         select(vec![json!("on"), json!("off"), json!(true), json!("true"), json!(1), json!(1.0), json!(["on"])]);
+    let json = select(vec![
+        json!(r#"[{"name":"a","namespace":"x","state":"on"},{"name":"b"}]"#),
+        json!(r#" {"n":{"name":"\u0061"},"a":{"namespace":"y","name":"b","state":"off"}}"#),
+        json!("\n[\"a\", \"x/b\"]"),
+        json!("b, x/a"),
+        json!("a"),
+        json!(r#"[{"name":"b"}] x"#),
+        json!(r#"[{"name":"b"}"#),
+        json!([{"name": "a"}]),
+    ]);
     let fields = [
+        ("json", json.boxed()),
         ("ref", reference.boxed()),
         ("refs", several.boxed()),
         ("map", keys.boxed()),
@@ -304,6 +315,11 @@ fn reference() -> impl Strategy<Value = Value> {
         json!({"fieldRef": {"value": "a"}}),
         json!({"fieldRef": {"value": "b", "namespacePath": ".spec.ref"}, "when": {"path": ".spec.state", "in": ["on"]}}),
         json!({"fieldRef": {"value": "a", "namespace": "y"}, "ownedDependents": "Ignore"}),
+        json!({"fieldRef": {"path": ".spec.json.fromJSON()[*].name", "namespacePath": ".spec.json.fromJSON()[*].namespace"}}),
+        json!({"fieldRef": {"path": ".spec.json.fromJSON()[*].name"}, "excludeNames": ["a"],
+            "when": {"path": ".spec.json.fromJSON()[*].state", "notIn": ["on"]}}),
+        json!({"fieldRef": {"path": ".spec.json.fromJSON()", "split": ",", "pattern": "([^/]+)$", "namespacePattern": "^([^/]+)/"}}),
+        json!({"fieldRef": {"path": ".spec.json.fromJSON()", "keys": true, "namespace": "x"}, "ownedDependents": "Ignore"}),
         json!({"fieldRef": {"path": ".spec.*"}}),
         json!({"selectorRef": {"path": ".spec.select"}}),
         json!({"selectorRef": {"selector": {"matchLabels": {"tier": "prod"}}}}),

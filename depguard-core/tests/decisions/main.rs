@@ -10,6 +10,7 @@ mod eviction;
 mod fixed_names;
 mod generated;
 mod lookups;
+mod multus;
 mod naive;
 mod object_references;
 mod overrides;

@@ -55,9 +55,23 @@ fn is_discovery(query: &Query) -> bool {
 
 /// Generates paths that lead to the same values, by names, wildcards and indexes.
 fn paths() -> impl Strategy<Value = Vec<String>> {
-    let step = prop::sample::select(vec![".ref", ".refs", ".name", ".map", ".a", "['a']", "[*]", ".*", "[0]", "[1]"]);
+    let step = prop::sample::select(vec![
+        ".ref",
+        ".refs",
+        ".name",
+        ".map",
+        ".a",
+        "['a']",
+        "[*]",
+        ".*",
+        "[0]",
+        "[1]",
+        ".json",
+        ".fromJSON()",
+    ]);
     let steps = prop::collection::vec(step, 0..4)
-        .prop_filter("at most four", |steps| steps.iter().filter(|step| step.contains('*')).count() <= 3);
+        .prop_filter("at most four", |steps| steps.iter().filter(|step| step.contains('*')).count() <= 3)
+        .prop_filter("at most one", |steps| steps.iter().filter(|step| step.contains("()")).count() <= 1);
     let start = prop::sample::select(vec![".spec", ".metadata", "[*]"]);
     prop::collection::vec((start, steps).prop_map(|(start, steps)| format!("{start}{}", steps.concat())), 1..6)
 }

@@ -270,6 +270,8 @@ fn a_lock_with_a_mistake_is_not_stored() {
         (json!({"expiresAt": "tomorrow"}), Some("spec.expiresAt is not a point in time")),
         (json!({"fields": [".spec..a"]}), Some("spec.fields[0] can't be used: path `.spec..a` has no field name")),
         (json!({"fields": [".metadata.finalizers"]}), Some("spec.fields[0] can't be locked")),
+        (json!({"fields": [".spec.a.fromJSON().b"]}), Some("spec.fields[0] can't be locked: leave `.fromJSON()` out")),
+        (json!({"fields": [".spec.a"]}), None),
         (json!({"holder": {"users": [""]}}), Some("spec.holder has a name that is empty")),
         (json!({"reason": "é".repeat(513)}), Some("spec.reason is longer than 512 characters")),
         (json!({"reason": "é".repeat(512)}), None),

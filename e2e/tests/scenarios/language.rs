@@ -158,6 +158,40 @@ pub(crate) async fn several_in_a_string(world: Arc<World>) -> Outcome {
     consumer.delete(&world, &cast.vpc, "a").await
 }
 
+pub(crate) async fn json_in_a_string(world: Arc<World>) -> Outcome {
+    let (cast, _depguard) = guarded(&world, |spec| {
+        let each = ".spec.networks.fromJSON()[*]";
+        field_ref(spec, json!({"path": format!("{each}.name"), "namespacePath": format!("{each}.namespace")}));
+        spec["dependencies"][0]["onMissing"] = json!("Deny");
+    })
+    .await?;
+    let consumer = &cast.consumer;
+    let other = consumer.in_namespace(&world, "two").await?;
+    for name in ["a", "b"] {
+        consumer.create_target(&cast.vpc, name).await?;
+        other.create_target(&cast.vpc, name).await?;
+    }
+    let holds = |networks: Value| json!({"networks": networks.to_string()});
+    other.until_checked(&world, &cast.vm, holds(json!([{"name": "a"}, {"name": "c"}]))).await?;
+    let networks = json!([{"name": "b"}, {"name": "a", "namespace": consumer.namespace}]);
+    other.create(&cast.vm, "m1", holds(networks)).await?;
+    other.create(&cast.vm, "m2", json!({"networks": "a, b"})).await?;
+    consumer.until_protected(&world, &cast.vpc, "a").await?;
+
+    if !world.is_control() {
+        let broken = json!({"apiVersion": cast.vm.api_version(), "kind": cast.vm.kind, "metadata": {"name": "m3"},
+            "spec": {"networks": "[{"}});
+        let reply = other.api.post(&cast.vm.collection(&other.namespace), &broken).await?;
+        let is_refused = reply.status >= 400 && reply.message().contains("begins like JSON and is none");
+        ensure(is_refused, || format!("{} {}", reply.status, reply.message()))?;
+    }
+    let blocker = format!("still referenced by VirtualMachine/{}/m1", other.namespace);
+    consumer.refused(&world, &cast.vpc, "a", &[&blocker]).await?;
+    other.refused(&world, &cast.vpc, "b", &["still referenced by VirtualMachine/m1"]).await?;
+    consumer.delete(&world, &cast.vpc, "b").await?;
+    other.delete(&world, &cast.vpc, "a").await
+}
+
 pub(crate) async fn name_in_the_rule(world: Arc<World>) -> Outcome {
     let (cast, _depguard) = guarded(&world, |spec| field_ref(spec, json!({"value": "default"}))).await?;
     let consumer = &cast.consumer;

@@ -77,6 +77,7 @@ fn main() {
         Scenario::new("a reference may name another namespace", language::other_namespace),
         Scenario::new("a typed reference protects the kind that it names", language::typed),
         Scenario::new("several references may stand in one string", language::several_in_a_string).on_shards_too(),
+        Scenario::new("references may stand in JSON that a string holds", language::json_in_a_string),
         Scenario::new("a rule may name the target itself", language::name_in_the_rule).on_shards_too(),
         Scenario::new("a definition stays while objects of its kind exist", language::definition).on_kubernetes(),
         Scenario::new("a selector refers to what it selects", language::selector),

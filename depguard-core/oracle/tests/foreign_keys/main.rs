@@ -32,22 +32,22 @@ enum Change {
 }
 
 /// Drawn form of a kind: its scope, and the targets and options of its references.
-type DrawnKind = (bool, Vec<(Index, [bool; 4])>);
+type DrawnKind = (bool, Vec<(Index, [bool; 5])>);
 
 /// Returns schemas. In an acyclic one each kind refers to earlier kinds only.
 fn schema(is_acyclic: bool) -> impl Strategy<Value = Schema> {
-    let reference = (any::<Index>(), any::<[bool; 4]>());
+    let reference = (any::<Index>(), any::<[bool; 5]>());
     let kind = (prop::bool::weighted(0.7), vec(reference, 0..4));
     vec(kind, 2..5).prop_map(move |drawn| {
         let scopes: Vec<_> = drawn.iter().map(|(is_namespaced, _)| *is_namespaced).collect();
         let kind = |(number, (is_namespaced, references)): (usize, DrawnKind)| {
             let targets = if is_acyclic { number } else { scopes.len() };
             let references = references.into_iter().filter(|_| targets > 0);
-            let references = references.map(|(target, [is_list, is_qualified, is_conditional, is_excluding])| {
+            let references = references.map(|(target, [is_list, is_json, is_qualified, is_conditional, is_excluding])| {
                 let target = target.index(targets);
                 // Without a namespace such a reference means any namespace, which no foreign key can say.
                 let is_qualified = scopes[target] && (is_qualified || !is_namespaced);
-                Reference { target, is_list, is_qualified, is_conditional, is_excluding }
+                Reference { target, is_list, is_json, is_qualified, is_conditional, is_excluding }
             });
             Kind { is_namespaced, references: references.collect() }
         };

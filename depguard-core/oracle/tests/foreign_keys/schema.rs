@@ -28,6 +28,8 @@ pub(crate) struct Reference {
     pub(crate) target: usize,
     /// True: the field is a list of references.
     pub(crate) is_list: bool,
+    /// True: the field is a string, which holds that as JSON.
+    pub(crate) is_json: bool,
     /// True: a second field says the target's namespace.
     pub(crate) is_qualified: bool,
     /// True: the reference counts only if a third field says the target's kind.
@@ -66,7 +68,9 @@ impl Schema {
         let dependents = self.kinds.iter().enumerate().filter(|(_, kind)| !kind.references.is_empty());
         let rule = |(number, kind): (usize, &Kind)| {
             let dependencies = kind.references.iter().enumerate().map(|(field, reference)| {
-                let at = if reference.is_list { format!(".spec.r{field}[*]") } else { format!(".spec.r{field}") };
+                let into = if reference.is_json { ".fromJSON()" } else { "" };
+                let each = if reference.is_list { "[*]" } else { "" };
+                let at = format!(".spec.r{field}{into}{each}");
                 let mut dependency = json!({
                     "group": GROUP, "version": "v1", "resource": resource(reference.target), "onMissing": on_missing,
                     "fieldRef": {"path": format!("{at}.name")},
@@ -127,11 +131,12 @@ impl Schema {
                 value
             };
             let mut values = mentions.iter().map(value);
-            match (reference.is_list, values.len()) {
-                (true, _) => spec[format!("r{field}")] = values.collect(),
-                (false, 0) => {}
-                (false, _) => spec[format!("r{field}")] = values.next().into(),
-            }
+            let held: Value = match (reference.is_list, values.len()) {
+                (true, _) => values.collect(),
+                (false, 0) => continue,
+                (false, _) => values.next().into(),
+            };
+            spec[format!("r{field}")] = if reference.is_json { held.to_string().into() } else { held };
         }
         let api_version = format!("{GROUP}/v1");
         json!({"apiVersion": api_version, "kind": kind_name(kind), "metadata": metadata, "spec": spec})

@@ -212,7 +212,7 @@ fn collect<'de>(
                         collect(json, rest, at, found)?;
                         at.pop();
                     }
-                    Segment::Name(_) | Segment::Index(_) => json.skip()?,
+                    Segment::Name(_) | Segment::Index(_) | Segment::FromJson => json.skip()?,
                 }
                 next = json.next_key()?;
             }
@@ -228,7 +228,7 @@ fn collect<'de>(
                         collect(json, rest, at, found)?;
                         at.pop();
                     }
-                    Segment::Name(_) | Segment::Index(_) => json.skip()?,
+                    Segment::Name(_) | Segment::Index(_) | Segment::FromJson => json.skip()?,
                 }
                 index += 1;
                 more = json.next_element()?;

@@ -197,6 +197,9 @@ impl<'v> Reader<'v> {
             match value.as_str().map(FieldPath::parse) {
                 None => self.wrong(&field, "is not a path, such as `.spec.disks`"),
                 Some(Err(error)) => self.wrong(&field, &format!("can't be used: {error}")),
+                Some(Ok(path)) if path.reads_json() => {
+                    self.wrong(&field, "can't be locked: leave `.fromJSON()` out, and lock the whole string");
+                }
                 Some(Ok(path)) if is_exempt(&path) => {
                     self.wrong(
                         &field,

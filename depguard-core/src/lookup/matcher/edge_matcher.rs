@@ -160,7 +160,7 @@ impl EdgeMatcher {
         if !self.is_selected(dependent, item) {
             return;
         }
-        if let Some(means) = self.unclear_if_cut(edge, item) {
+        if let Some(means) = self.unclear_if_unread(edge, item) {
             return all().for_each(|(index, target)| match means.matches(target) {
                 Match::No => {}
                 refers => each(index, target, refers),
@@ -232,7 +232,7 @@ impl EdgeMatcher {
         if !self.is_selected(dependent, item) {
             return;
         }
-        if let Some(means) = self.unclear_if_cut(edge, item) {
+        if let Some(means) = self.unclear_if_unread(edge, item) {
             return each(ObjectReference::new(index, means, item.uid(), item.namespace(), Vec::new()));
         }
         let owners = self.owners(item);
@@ -314,18 +314,25 @@ impl EdgeMatcher {
     }
 
     /// Returns an unclear reference if not all values of the object that the edge needs were read.
-    fn unclear_if_cut<'i>(&self, edge: &'i Edge, item: &'i Item<'_, '_>) -> Option<ReferenceTarget<'i>> {
-        (self.slots().any(|slot| item.is_path_cut(slot)) || self.has_too_many_parts(edge, item)).then(|| {
+    fn unclear_if_unread<'i>(&self, edge: &'i Edge, item: &'i Item<'_, '_>) -> Option<ReferenceTarget<'i>> {
+        let why = if self.slots().any(|slot| item.is_path_broken(slot)) {
+            let reference = &edge.reference;
+            format!(
+                "has a string that begins like JSON and is none, so that nobody can tell what `{reference}` means; correct the \
+                 string"
+            )
+        } else if self.slots().any(|slot| item.is_path_cut(slot)) || self.has_too_many_parts(edge, item) {
             let most = Extractor::MAX_VALUES;
-            let why =
-                format!("has more than {most} references, and depguard reads no more of one object; split the object");
-            let namespace = match edge.reference.place() {
-                Place::Own => item.namespace().map(Cow::Borrowed),
-                Place::Fixed(fixed) => Some(Cow::Borrowed(fixed.as_str())),
-                Place::Said(_) => None,
-            };
-            ReferenceTarget::Unclear { why, namespace, except: Cow::Borrowed(&edge.exclude_names) }
-        })
+            format!("has more than {most} references, and depguard reads no more of one object; split the object")
+        } else {
+            return None;
+        };
+        let namespace = match edge.reference.place() {
+            Place::Own => item.namespace().map(Cow::Borrowed),
+            Place::Fixed(fixed) => Some(Cow::Borrowed(fixed.as_str())),
+            Place::Said(_) => None,
+        };
+        Some(ReferenceTarget::Unclear { why, namespace, except: Cow::Borrowed(&edge.exclude_names) })
     }
 
     /// Returns true if the object's strings have more parts than an object may have values.

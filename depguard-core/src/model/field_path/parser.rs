@@ -26,6 +26,9 @@ impl Parser<'_> {
                     return Err((offset, PathErrorKind::TooManyWildcards));
                 }
             }
+            if segment == Segment::FromJson && (segments.is_empty() || segments.contains(&segment)) {
+                return Err((offset, PathErrorKind::BadCall));
+            }
             segments.push(segment);
         }
         Ok(segments)
@@ -40,6 +43,7 @@ impl Parser<'_> {
                 self.name()
             }
             _ if first => self.name(),
+            Some('(') => self.wrong(PathErrorKind::BadCall),
             // A name ends at the first character that no name may have.
             _ => self.wrong(PathErrorKind::BadCharacter),
         }
@@ -48,6 +52,9 @@ impl Parser<'_> {
     fn name(&mut self) -> Result<Segment, Wrong> {
         if self.skip("*") {
             return Ok(Segment::Wildcard);
+        }
+        if self.skip("fromJSON()") {
+            return Ok(Segment::FromJson);
         }
         let name: String = self.rest().chars().take_while(|c| in_name(*c)).collect();
         match self.peek() {

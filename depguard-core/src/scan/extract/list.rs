@@ -48,7 +48,7 @@ pub(super) fn object<'de>(
 }
 
 fn items<'de>(
-    visitor: &mut Visitor<'_, 'de>,
+    visitor: &mut Visitor<'_, 'de, 'de>,
     mut hits: Option<&mut Hits<'_>>,
     each: &mut impl FnMut(&Item<'_, 'de>),
 ) -> Result<(), Malformed> {
@@ -77,7 +77,7 @@ fn items<'de>(
 /// Hands out the next item if a hit lies in it, and returns true in that case. If a hit is likely, the item is read
 /// right away; otherwise the item is first skipped.
 fn search<'de>(
-    visitor: &mut Visitor<'_, 'de>,
+    visitor: &mut Visitor<'_, 'de, 'de>,
     hits: &mut Hits<'_>,
     likely: bool,
     each: &mut impl FnMut(&Item<'_, 'de>),
@@ -102,7 +102,7 @@ fn search<'de>(
 }
 
 /// Hands out the item that was read last.
-fn hand_out<'de>(visitor: &mut Visitor<'_, 'de>, each: &mut impl FnMut(&Item<'_, 'de>)) -> Result<(), Malformed> {
+fn hand_out<'de>(visitor: &mut Visitor<'_, 'de, 'de>, each: &mut impl FnMut(&Item<'_, 'de>)) -> Result<(), Malformed> {
     let item = Item { found: visitor.found() };
     if item.name().is_empty() {
         return Err(visitor.json().expected("a metadata.name in the object before"));

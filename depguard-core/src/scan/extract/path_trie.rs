@@ -24,6 +24,8 @@ pub(super) struct Node {
     pub(super) any: Option<NodeId>,
     /// The node of every element of a list, without an index.
     pub(super) each: Option<NodeId>,
+    /// The node of what a string holds as JSON.
+    pub(super) json: Option<NodeId>,
     pub(super) texts: Vec<usize>,
     pub(super) keys: Vec<usize>,
     pub(super) jsons: Vec<usize>,
@@ -84,6 +86,7 @@ impl PathTrie {
             Segment::Name(name) => self.named(node, name),
             Segment::Index(index) => self.indexed(node, *index),
             Segment::Wildcard => self.child(node, |node| node.any, |node, child| node.any = Some(child)),
+            Segment::FromJson => self.child(node, |node| node.json, |node, child| node.json = Some(child)),
         });
         self.take(leaf, take, slot);
     }
@@ -179,7 +182,7 @@ impl Node {
     pub(super) fn children(&self) -> impl Iterator<Item = NodeId> {
         let named = self.named.iter().map(|(_, child)| *child);
         let indexed = self.indexed.iter().map(|(_, child)| *child);
-        named.chain(indexed).chain(self.any).chain(self.each)
+        named.chain(indexed).chain(self.any).chain(self.each).chain(self.json)
     }
 }
 
@@ -193,10 +196,7 @@ fn order_of_names(one: &[u8], other: &[u8]) -> Ordering {
 fn order_of_segments(one: &Segment, other: &Segment) -> Ordering {
     match (one, other) {
         (Segment::Name(one), Segment::Name(other)) => order_of_names(one.as_bytes(), other.as_bytes()),
-        (Segment::Index(one), Segment::Index(other)) => one.cmp(other),
-        (Segment::Wildcard, Segment::Wildcard) => Ordering::Equal,
-        (Segment::Name(_), _) | (Segment::Index(_), Segment::Wildcard) => Ordering::Less,
-        (_, Segment::Name(_)) | (Segment::Wildcard, Segment::Index(_)) => Ordering::Greater,
+        (one, other) => one.cmp(other),
     }
 }
 

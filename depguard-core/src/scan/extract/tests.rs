@@ -251,3 +251,131 @@ fn what_is_no_list_is_no_list_though_nothing_is_found_in_it() {
         assert!(Extractor::new([]).search(json.as_bytes(), Some(&prefilter), |_| ()).is_err(), "{json}");
     }
 }
+
+/// Returns the list of one object whose field `a` is that string.
+fn holding(text: &str) -> String {
+    json!({"items": [{"metadata": {"name": "m"}, "a": text}]}).to_string()
+}
+
+#[test]
+fn what_a_string_holds_as_json_is_read_by_the_same_paths() {
+    let nets = r#" [{"name": "a", "at": ["x"]}, {"name": "b\u0063\"", "ok": {"k": "v", "k": "w"}}, 7]"#;
+    let paths = [
+        (".a.fromJSON()[*].name", Take::Texts),
+        (".a.fromJSON()[1].name", Take::Text),
+        (".a.fromJSON()[*].at", Take::Texts),
+        (".a.fromJSON()[*].ok", Take::Keys),
+        (".a.fromJSON()[*].ok", Take::Json),
+        (".a.fromJSON()[*].*.k", Take::Text),
+        (".a.fromJSON()", Take::Json),
+        (".a", Take::Text),
+        (".a.fromJSON()", Take::Texts),
+    ];
+    assert_eq!(
+        taken(&paths, &holding(nets)),
+        [
+            vec![hit(&[0], "a"), hit(&[1], "bc\"")],
+            vec![hit(&[], "bc\"")],
+            vec![hit(&[0], "x")],
+            vec![hit(&[1, 0], "k"), hit(&[1, 1], "k")],
+            vec![hit(&[1], r#"{"k": "v", "k": "w"}"#)],
+            vec![hit(&[1, 1], "w")],
+            vec![hit(&[], nets.trim_start())],
+            vec![hit(&[], nets)],
+            vec![],
+        ]
+    );
+    for (text, names) in [(r#"["a", "b"]"#, vec!["a", "b"]), (r#"{"a": "b"}"#, vec![]), ("[]", vec![])] {
+        let names: Vec<_> = names.into_iter().map(|name| hit(&[], name)).collect();
+        assert_eq!(taken(&[(".a.fromJSON()", Take::Texts)], &holding(text)), [names], "{text}");
+    }
+}
+
+#[test]
+fn a_string_that_holds_no_json_stands_for_itself() {
+    for text in ["", "x", "a,b", "\"x\"", "7", "null", "true", "x [1]", "\u{a0}[1]", "(["] {
+        let paths = [(".a.fromJSON()", Take::Texts), (".a.fromJSON()", Take::Json), (".a.fromJSON()[*]", Take::Texts)];
+        let json = Value::from(text).to_string();
+        assert_eq!(taken(&paths, &holding(text)), [vec![hit(&[], text)], vec![hit(&[], &json)], vec![]], "{text}");
+    }
+}
+
+/// Reads one value at a path into JSON: the strings, the number of misfits, and if values are missing.
+fn read_json(value: &str, path: &str) -> (Vec<String>, usize, bool) {
+    let list =
+        format!(r#"{{"items":[{{"metadata":{{"name":"m"}},"a":{value}}},{{"metadata":{{"name":"n"}},"a":"x"}}]}}"#);
+    let path = FieldPath::parse(path).unwrap();
+    let mut read = Vec::new();
+    let each = |item: &Item<'_, '_>| {
+        assert!(item.is_cut() == item.is_path_broken(0) && !item.is_path_cut(0));
+        read.push((item.values(0).map(str::to_owned).collect(), item.misfits(), item.is_cut()));
+    };
+    Extractor::new([&path]).page(list.as_bytes(), each).unwrap();
+    assert!(!read[1].2, "the next object is readable");
+    read.swap_remove(0)
+}
+
+#[test]
+fn json_that_cannot_be_read_to_its_end_leaves_no_value_and_says_so() {
+    let quoted = |text: &str| Value::from(text).to_string();
+    for broken in [
+        r#"[{"n": "a"}"#,
+        "[",
+        "{",
+        r#" {"n"}"#,
+        r#"[{"n": "a"}] x"#,
+        r#"[{"n": "a"}] []"#,
+        r#"[{"n": "a"}, n]"#,
+        r#"[{"n": "\q"}]"#,
+        r#"[{"n": "\ud800"}]"#,
+        "[{n: a}]",
+        "{x}",
+        "[1 2]",
+    ] {
+        assert_eq!(read_json(&quoted(broken), ".a.fromJSON()[*].n"), (vec![], 0, true), "{broken}");
+        // Who doesn't ask for the JSON doesn't care.
+        assert_eq!(read_json(&quoted(broken), ".a"), (vec![broken.to_owned()], 0, false), "{broken}");
+    }
+    for (whole, names) in [(r#"[{"n": "a"}]"#, vec!["a"]), (r#"[{"n": "a"}] "#, vec!["a"]), ("[{}, 1, null]", vec![])] {
+        assert_eq!(read_json(&quoted(whole), ".a.fromJSON()[*].n").0, names, "{whole}");
+    }
+    // Only a string holds JSON; that another value is none is counted in no way, as on the way of any path.
+    for value in ["7", "null", r#"{"n": "a"}"#, r#"[{"n": "a"}]"#] {
+        assert_eq!(read_json(value, ".a.fromJSON()[*].n"), (vec![], 0, false), "{value}");
+    }
+    // What a string holds is anybody's.
+    assert_eq!(read_json(&quoted(r#"[{"n": 7}, {"n": {}}]"#), ".a.fromJSON()[*].n"), (vec![], 0, false));
+}
+
+#[test]
+fn of_a_string_that_stands_twice_the_last_counts_and_doubt_stays() {
+    let of = |one: &str, other: &str| {
+        let list = format!(r#"{{"items":[{{"metadata":{{"name":"m"}},"a":{},"a":{}}}]}}"#, json!(one), json!(other));
+        let path = FieldPath::parse(".a.fromJSON()[*]").unwrap();
+        let mut read = (Vec::new(), false);
+        let each = |item: &Item<'_, '_>| read = (item.values(0).map(str::to_owned).collect(), item.is_cut());
+        Extractor::new([&path]).page(list.as_bytes(), each).unwrap();
+        read
+    };
+    assert_eq!(of(r#"["x"]"#, r#"["y"]"#), (vec!["y".to_owned()], false));
+    assert_eq!(of(r#"["x"]"#, r#"["y"#), (vec![], true));
+    assert_eq!(of(r#"["x"#, r#"["y"]"#), (vec!["y".to_owned()], true));
+}
+
+#[test]
+fn deep_json_costs_no_stack_and_many_copies_are_cut() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let path = FieldPath::parse(".a.fromJSON()[0].n").unwrap();
+    let read = Extractor::new([&path]).page(holding(&deep).as_bytes(), |item| assert!(!item.is_cut()));
+    read.unwrap();
+    // Each slot keeps its own copy of what stands in a string: the first ones, up to a limit.
+    let long = format!("[\"{}\"]", "x".repeat(1 << 20));
+    let paths: Vec<_> = std::iter::repeat_n(FieldPath::parse(".a.fromJSON()").unwrap(), 20).collect();
+    let each = |item: &Item<'_, '_>| {
+        let kept = (0..20).filter(|path| item.value(*path).is_some()).count();
+        let cut = (0..20).filter(|path| item.is_path_cut(*path)).count();
+        assert!(item.is_cut() && kept > 0 && kept < 9 && kept + cut == 20, "{kept}, {cut}");
+    };
+    Extractor::new(&paths).page(holding(&long).as_bytes(), each).unwrap();
+    Extractor::new(&paths[..4]).page(holding(&long).as_bytes(), |item| assert!(!item.is_cut())).unwrap();
+}

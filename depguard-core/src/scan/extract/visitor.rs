@@ -1,6 +1,7 @@
 //! One pass through an object, along all paths of a tree at once.
 
 use std::borrow::Cow;
+use std::mem::take;
 
 use super::Indices;
 use super::found_values::FoundValues;
@@ -8,9 +9,13 @@ use super::path_trie::{Node, NodeId, PathTrie, ROOT};
 use crate::scan::json::{Json, Malformed, Value};
 
 /// A pass through one object after another. The recursion is as deep as the paths, which are bounded.
-pub(super) struct Visitor<'l, 'de> {
+///
+/// Within the JSON of a string, `'x` is the life of the string's text; else it is that of the page.
+pub(super) struct Visitor<'l, 'x, 'de> {
     tree: &'l PathTrie,
-    json: Json<'de>,
+    json: Json<'x>,
+    /// Makes a text last as long as the page.
+    keep: fn(Cow<'x, str>) -> Cow<'de, str>,
     found: FoundValues<'de>,
     /// Number of maps that were read so far.
     maps: u64,
@@ -18,9 +23,9 @@ pub(super) struct Visitor<'l, 'de> {
     found_in: Vec<u64>,
 }
 
-impl<'l, 'de> Visitor<'l, 'de> {
+impl<'l, 'de> Visitor<'l, 'de, 'de> {
     pub(super) fn new(tree: &'l PathTrie, json: Json<'de>) -> Self {
-        Self { tree, json, found: FoundValues::new(tree), maps: 0, found_in: vec![0; tree.len()] }
+        Self { tree, json, keep: |text| text, found: FoundValues::new(tree), maps: 0, found_in: vec![0; tree.len()] }
     }
 
     /// Returns the reader at its current place. Between two objects, the caller may read the list around them.
@@ -41,10 +46,15 @@ impl<'l, 'de> Visitor<'l, 'de> {
     pub(super) fn found(&self) -> &FoundValues<'de> {
         &self.found
     }
+}
 
+impl<'x, 'de> Visitor<'_, 'x, 'de> {
     /// Reads the next value, which stands at `node`.
     fn value(&mut self, node: NodeId, at: Indices) -> Result<(), Malformed> {
         let node = self.tree.node(node);
+        if let Some(held) = node.json {
+            self.held(held, at)?;
+        }
         if node.jsons.is_empty() {
             return self.inside(node, at);
         }
@@ -52,10 +62,42 @@ impl<'l, 'de> Visitor<'l, 'de> {
         let start = self.json.offset();
         let read = if node.goes_on() { self.inside(node, at) } else { self.json.skip() };
         read?;
-        let text = self.json.text_since(start)?;
+        let text = (self.keep)(Cow::Borrowed(self.json.text_since(start)?));
         for slot in &node.jsons {
-            self.found.push(*slot, at, Cow::Borrowed(text));
+            self.found.push(*slot, at, &text);
         }
+        Ok(())
+    }
+
+    /// Reads the JSON in the next value, if that is a string, and goes back before the string. A string that begins neither
+    /// like a map nor like a list stands for itself. What is no name in JSON is not counted, since a string may hold
+    /// anything.
+    fn held(&mut self, node: NodeId, at: Indices) -> Result<(), Malformed> {
+        let before = self.json.clone();
+        if let Value::String(text) = self.json.value()? {
+            let text = text.text()?;
+            if text.trim_start_matches([' ', '\t', '\n', '\r']).starts_with(['{', '[']) {
+                let mut inner = Visitor {
+                    tree: self.tree,
+                    json: Json::new(text.as_bytes()),
+                    keep: |text| Cow::Owned(text.into_owned()),
+                    found: take(&mut self.found),
+                    maps: self.maps,
+                    found_in: take(&mut self.found_in),
+                };
+                let misfits = inner.found.misfits;
+                let read = inner.value(node, at).and_then(|()| inner.json.finish());
+                (self.found, self.maps, self.found_in) = (inner.found, inner.maps, inner.found_in);
+                self.found.misfits = misfits;
+                if read.is_err() {
+                    self.found.break_below(self.tree, node, at);
+                }
+            } else {
+                self.json = before.clone();
+                self.value(node, at)?;
+            }
+        }
+        self.json = before;
         Ok(())
     }
 
@@ -65,9 +107,9 @@ impl<'l, 'de> Visitor<'l, 'de> {
             Value::List => self.list(node, at)?,
             Value::String(text) => {
                 if !node.texts.is_empty() {
-                    let text = text.text()?;
+                    let text = (self.keep)(text.text()?);
                     for slot in &node.texts {
-                        self.found.push(*slot, at, text.clone());
+                        self.found.push(*slot, at, &text);
                     }
                 }
                 self.found.count_misfits(node.keys.len());
@@ -87,9 +129,9 @@ impl<'l, 'de> Visitor<'l, 'de> {
         let mut entry = 0;
         while let Some(key) = next {
             if !node.keys.is_empty() {
-                let text = key.text()?;
+                let text = (self.keep)(key.text()?);
                 for slot in &node.keys {
-                    self.found.push(*slot, at.and(entry), text.clone());
+                    self.found.push(*slot, at.and(entry), &text);
                 }
             }
             let named = node.child(&key.bytes()?);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use depguard_core::ControlPlane;
 use depguard_core::api::FailurePolicy;
 use depguard_core::decision::AllowReason;
+use regex::Regex;
 use serde_json::Value;
 
 use super::reference::{self, NamedObject};
@@ -149,6 +150,19 @@ fn begins_to_refer(
     {
         return Some(BTreeSet::new());
     }
+    let lost = owners::lost(old, object);
+    if old.is_some_and(|old| is_as_unreadable(dependent, dependency, old, object)) {
+        // Among the references that nobody can read may be one to the owner that was lost.
+        let group = |owner: &Value| {
+            owner["apiVersion"].as_str().unwrap().split_once('/').map_or("", |(group, _)| group) == dependency["group"]
+        };
+        let owner = lost.filter(|owner| group(owner)).map(|owner| NamedObject {
+            name: owner["name"].as_str().unwrap().to_owned(),
+            namespace: object.json["metadata"]["namespace"].as_str().map(str::to_owned),
+            uid: None,
+        });
+        return Some(owner.into_iter().map(|owner| (owner, true)).collect());
+    }
     let before = old.and_then(names).unwrap_or_default();
     let own = &object.json["metadata"];
     let is_itself = |named: &NamedObject| {
@@ -158,7 +172,6 @@ fn begins_to_refer(
         let is_this = own["uid"].is_null() || named.uid.as_ref().is_none_or(|uid| own["uid"] == **uid);
         is_same && own["name"] == *named.name && is_here && is_this
     };
-    let lost = owners::lost(old, object);
     let is_lost = |named: &NamedObject| {
         lost.is_some_and(|owner| {
             let (group, _) = owner["apiVersion"].as_str().unwrap().split_once('/').unwrap_or_default();
@@ -168,6 +181,24 @@ fn begins_to_refer(
     let names = names(object)?.into_iter().filter(|named| !is_itself(named));
     let begun = names.map(|named| (before.contains(&named), named));
     Some(begun.filter(|(is_old, named)| !is_old || is_lost(named)).map(|(is_old, named)| (named, is_old)).collect())
+}
+
+/// Returns true if JSON that is none keeps the references of both states from being read, and no field that the dependency
+/// reads differs.
+fn is_as_unreadable(dependent: &Value, dependency: &Value, old: &Object, object: &Object) -> bool {
+    let selector = &dependent["selector"];
+    let keys = selector["matchLabels"].as_object().into_iter().flat_map(serde_json::Map::keys).map(String::as_str);
+    let further = selector["matchExpressions"].as_array().into_iter().flatten().filter_map(|term| term["key"].as_str());
+    let same_labels = keys.chain(further).all(|key| {
+        let label = |object: &Object| object.json["metadata"]["labels"][key].clone();
+        label(old) == label(object)
+    });
+    let whole = Regex::new(r"(\[[*0-9]|\.\*|\.fromJSON\(\)).*$").unwrap();
+    let same = reference::paths(dependency).into_iter().all(|path| {
+        let path = whole.replace(path, "");
+        reference::at(&old.json, &path) == reference::at(&object.json, &path)
+    });
+    same_labels && same && reference::is_unreadable(dependency, &object.json)
 }
 
 fn target_kind(world: &World, rule: &Value, dependency: &Value) -> TargetKind {

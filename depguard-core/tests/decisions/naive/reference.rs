@@ -27,12 +27,20 @@ pub(crate) fn refers(
     if !is_selected(dependent, own)? {
         return Some(false);
     }
-    if goes_too {
-        return Some(false);
-    }
     let is_there = |namespace: &Value| {
         namespace.is_null() || of_target["namespace"].is_null() || *namespace == of_target["namespace"]
     };
+    if is_unreadable(dependency, object) {
+        let field = &dependency["fieldRef"];
+        let is_said = !field["namespacePath"].is_null() || !field["namespacePattern"].is_null();
+        let own = if field["namespace"].is_null() { &own["namespace"] } else { &field["namespace"] };
+        let may_be = is_there(if is_said { &Value::Null } else { own });
+        let is_excluded = strings(&dependency["excludeNames"]).iter().any(|name| of_target["name"] == **name);
+        return if may_be && !is_excluded { None } else { Some(false) };
+    }
+    if goes_too {
+        return Some(false);
+    }
     if !dependency["fieldRef"].is_null() {
         let is_meant = |named: &NamedObject| {
             of_target["name"] == *named.name
@@ -71,7 +79,7 @@ pub(crate) fn refers(
 pub(crate) fn named(dependency: &Value, object: &Value) -> Option<Vec<NamedObject>> {
     let field = &dependency["fieldRef"];
     let subjects = subjects(object, field["path"].as_str().unwrap_or(".metadata.name"), field);
-    if subjects.len() > MAX_VALUES {
+    if subjects.len() > MAX_VALUES || is_unreadable(dependency, object) {
         return None;
     }
     let named = subjects.into_iter().filter_map(|(turns, text, _)| {
@@ -195,13 +203,15 @@ fn value_at<'v>(object: &'v Value, path: &str, turns: &[usize]) -> Option<&'v Va
 
 /// Returns the values at a path, each with the turns that were taken at wildcards.
 pub(crate) fn at<'v>(object: &'v Value, path: &str) -> Vec<(Vec<usize>, &'v Value)> {
-    let step = Regex::new(r#"^(?:\.?([A-Za-z_0-9]+)|(\.?\*|\[\*\])|\[([0-9]+)\]|\['([^']*)'\])"#).unwrap();
+    let step = r#"^(?:(\.fromJSON\(\))|\.?([A-Za-z_0-9]+)|(\.?\*|\[\*\])|\[([0-9]+)\]|\['([^']*)'\])"#;
+    let step = Regex::new(step).unwrap();
     let (mut rest, mut values) = (path, vec![(Vec::new(), object)]);
     while let Some(found) = step.captures(rest) {
         rest = &rest[found[0].len()..];
         let group = |index| found.get(index).map(|text| text.as_str());
         values = (values.into_iter())
-            .flat_map(|(turns, value): (Vec<usize>, &Value)| match (group(1).or(group(4)), group(3)) {
+            .flat_map(|(turns, value): (Vec<usize>, &Value)| match (group(2).or(group(5)), group(4)) {
+                _ if group(1).is_some() => held(value).map(|value| (turns, value)).into_iter().collect(),
                 (Some(name), _) => {
                     value.as_object().and_then(|map| map.get(name)).map(|value| (turns, value)).into_iter().collect()
                 }
@@ -223,6 +233,38 @@ pub(crate) fn at<'v>(object: &'v Value, path: &str) -> Vec<(Vec<usize>, &'v Valu
     }
     assert!(rest.is_empty(), "{path}");
     values
+}
+
+/// Returns what a string holds as JSON, or else the string; `None` if it is no string, or if nobody can tell.
+fn held(value: &Value) -> Option<&Value> {
+    let text = value.as_str()?;
+    if !is_like_json(text) {
+        return Some(value);
+    }
+    let held: Value = serde_json::from_str(text).ok()?;
+    Some(Box::leak(Box::new(held)))
+}
+
+fn is_like_json(text: &str) -> bool {
+    Regex::new(r"^[ \t\r\n]*[\[{]").unwrap().is_match(text)
+}
+
+/// Returns every path of a dependency.
+pub(crate) fn paths(dependency: &Value) -> Vec<&str> {
+    let (field, when) = (&dependency["fieldRef"], &dependency["when"]);
+    let of_field =
+        ["path", "namespacePath", "groupPath", "kindPath", "apiVersionPath", "uidPath"].map(|path| &field[path]);
+    let further = when["and"].as_array().into_iter().flatten().map(|condition| &condition["path"]);
+    let all = of_field.into_iter().chain([&dependency["selectorRef"]["path"], &when["path"]]).chain(further);
+    all.filter_map(Value::as_str).collect()
+}
+
+/// Returns true if a path of a dependency leads into JSON that is none.
+pub(crate) fn is_unreadable(dependency: &Value, object: &Value) -> bool {
+    paths(dependency)
+        .into_iter()
+        .filter_map(|path| path.split_once(".fromJSON()"))
+        .any(|(before, _)| at(object, before).into_iter().any(|(_, value)| value.is_string() && held(value).is_none()))
 }
 
 fn cut(pattern: &str, replacement: Option<&str>, text: &str) -> Option<String> {

@@ -106,14 +106,15 @@ fn by_field(edge: &Edge, dependent: Option<&Value>, held: TargetIdentity<'_>) ->
         Reference::Fixed(_) => return Vec::new(),
         Reference::Field(field) => field,
     };
-    // Neither a pattern nor a separator is reversed here: with one, the value only has to contain the name.
-    let is_whole = field.pattern.is_none() && field.split.is_none();
+    // Neither a pattern, a separator nor JSON is reversed here: with one, the value only has to contain the name.
+    let is_json = path.segments().contains(&Segment::FromJson);
+    let is_whole = field.pattern.is_none() && field.split.is_none() && !is_json;
     let says = |value: &str| if is_whole { value == name } else { value.contains(name) };
     let mut told: Vec<_> = dependent
         .map(|dependent| places(path, dependent))
         .unwrap_or_default()
         .into_iter()
-        .flat_map(|place| if field.keys { in_keys(&place, says) } else { in_value(&place, says) })
+        .flat_map(|place| if field.keys && !is_json { in_keys(&place, says) } else { in_value(&place, says) })
         .collect();
     let more = told.len().saturating_sub(MAX_TOLD);
     told.truncate(MAX_TOLD);
@@ -152,10 +153,10 @@ struct Place<'v> {
     entry: Option<(String, bool)>,
 }
 
-/// Returns the values at a path.
+/// Returns the values at a path; where it leads into the JSON of a string, the strings.
 fn places<'v>(path: &FieldPath, object: &'v Value) -> Vec<Place<'v>> {
     let mut places = vec![Place { path: String::new(), value: object, entry: None }];
-    for segment in path.segments() {
+    for segment in path.segments().iter().take_while(|segment| **segment != Segment::FromJson) {
         let mut next = Vec::new();
         for Place { path, value, entry } in places {
             let mut go = |step: String, value: &'v Value, entry: Option<(String, bool)>| {
@@ -250,7 +251,7 @@ mod tests {
     fn where_the_reference_stands_tells_how_it_is_taken_away() {
         let vm = json!({"spec": {
             "vpc": "a", "vpcs": ["b", "a"], "nets": [{"vpc": "b"}, {"vpc": "a"}], "map": {"x-y": {"vpc": "a"}},
-            "keys": {"a": {}, "b": {}}, "text": "vpc/a",
+            "keys": {"a": {}, "b": {}}, "text": "vpc/a", "json": r#"[{"vpc": "a"}, {"a": 1}]"#, "jsons": ["b", "[\"a\"]"],
         }});
         for (field, expected) in [
             (json!({"path": ".spec.vpc"}), "change .spec.vpc"),
@@ -260,6 +261,10 @@ mod tests {
             (json!({"path": ".spec.map[*].vpc"}), "remove .spec.map['x-y'] from the map"),
             (json!({"path": ".spec.keys", "keys": true}), "remove the key `a` from the map .spec.keys"),
             (json!({"path": ".spec.text", "pattern": "^vpc/(.*)$"}), "change .spec.text"),
+            (json!({"path": ".spec.json.fromJSON()[*].vpc"}), "change .spec.json"),
+            (json!({"path": ".spec.json.fromJSON()[1]", "keys": true}), "change .spec.json"),
+            (json!({"path": ".spec.jsons[*].fromJSON()"}), "remove .spec.jsons[1] from the list"),
+            (json!({"path": ".spec.gone.fromJSON().vpc"}), "change .spec.gone.fromJSON().vpc"),
             (json!({"path": ".spec.gone[*].vpc"}), "remove the entry from .spec.gone[*].vpc"),
         ] {
             assert_eq!(by(json!({"fieldRef": field}), &vm).by, ["delete it", expected], "{field}");
