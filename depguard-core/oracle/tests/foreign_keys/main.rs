@@ -43,12 +43,13 @@ fn schema(is_acyclic: bool) -> impl Strategy<Value = Schema> {
         let kind = |(number, (is_namespaced, references)): (usize, DrawnKind)| {
             let targets = if is_acyclic { number } else { scopes.len() };
             let references = references.into_iter().filter(|_| targets > 0);
-            let references = references.map(|(target, [is_list, is_json, is_qualified, is_conditional, is_excluding])| {
-                let target = target.index(targets);
-                // Without a namespace such a reference means any namespace, which no foreign key can say.
-                let is_qualified = scopes[target] && (is_qualified || !is_namespaced);
-                Reference { target, is_list, is_json, is_qualified, is_conditional, is_excluding }
-            });
+            let references =
+                references.map(|(target, [is_list, is_json, is_qualified, is_conditional, is_excluding])| {
+                    let target = target.index(targets);
+                    // Without a namespace such a reference means any namespace, which no foreign key can say.
+                    let is_qualified = scopes[target] && (is_qualified || !is_namespaced);
+                    Reference { target, is_list, is_json, is_qualified, is_conditional, is_excluding }
+                });
             Kind { is_namespaced, references: references.collect() }
         };
         Schema { kinds: drawn.into_iter().enumerate().map(kind).collect() }
