@@ -1,6 +1,6 @@
 //! Budget of lines: budget.txt beside this file has the numbers, and whoever raises one says why in the commit.
 //!
-//! `DEPGUARD_WRITE=1 cargo test -p depguard-e2e --test repository budget` writes the numbers of today.
+//! `DEPGUARD_WRITE=1 cargo test -p depguard-e2e --test repository budget` writes the numbers of today and one in a hundred more.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn nothing_grows_beyond_its_budget() {
     let path = root().join("e2e/tests/repository/budget.txt");
     let spent = spent();
     if std::env::var_os("DEPGUARD_WRITE").is_some() {
-        let lines = spent.iter().map(|(name, spent)| format!("{name}: {spent}\n"));
+        let lines = spent.iter().map(|(name, spent)| format!("{name}: {}\n", spent + spent / 100));
         fs::write(&path, lines.collect::<String>()).unwrap();
     }
     let budget = fs::read_to_string(path).unwrap();

@@ -63,8 +63,8 @@ struct Show {
 /// as a rule of which somebody else owns a field, none is applied. You can run the command again at any time. Afterwards `kubectl depguard status` shows whether each rule is enforced.
 ///
 /// If a rule had another name in a former version, the rule of that name is deleted once the new one is applied. A rule
-/// of that name that you wrote or changed stays, and a note says so. So goes, with --strict, a default rule that the strict
-/// ones do without.
+/// of that name that you wrote or changed stays, and a note says so. With --strict, a default rule that the strict ones do
+/// without goes in the same way.
 ///
 /// A note names each reference of a stored rule for which the new rule refuses less.
 #[derive(Debug, clap::Args)]
