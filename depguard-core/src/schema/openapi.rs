@@ -289,14 +289,6 @@ fn flag(node: &Value, name: &str) -> bool {
     node.get(name) == Some(&Value::Bool(true))
 }
 
-/// Returns one step as a path writes it.
-fn shown_name(name: &str) -> String {
-    let is_plain = !name.starts_with(|c: char| c.is_ascii_digit())
-        && !name.is_empty()
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if is_plain { format!(".{name}") } else { format!("['{}']", name.replace('\\', r"\\").replace('\'', r"\'")) }
-}
-
 /// Returns the schema of a field that every object has, even if the kind's schema does not describe it.
 fn every_object_s(name: &str, own: Option<&Value>) -> Option<&'static Value> {
     static EVERY: LazyLock<Value> = LazyLock::new(|| {

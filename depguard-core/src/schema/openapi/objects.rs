@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::model::field_path::Segment;
-use crate::schema::openapi::{EMBEDDED, Schema, every_object_s, flag, is_open, missing, shown_name};
+use crate::schema::openapi::{EMBEDDED, Schema, every_object_s, flag, is_open, missing};
 
 impl Schema {
     /// Returns why an object doesn't fit: the first of its fields that the schema does not have, so that an API server
@@ -32,10 +32,11 @@ impl Schema {
         let own = properties.and_then(|properties: &Map<String, Value>| properties.get(name));
         let known = if at_root || flag(node, EMBEDDED) { every_object_s(name, own) } else { None };
         let others = node.get("additionalProperties");
+        let step = Segment::Name(name.to_owned());
         match known.or(own).or(others.filter(|others| others.is_object())) {
-            Some(inner) => self.unknown(value, inner, false, &format!("{so_far}{}", shown_name(name))),
+            Some(inner) => self.unknown(value, inner, false, &format!("{so_far}{step}")),
             None if is_open(node) || others == Some(&Value::Bool(true)) => None,
-            None => Some(missing(node, properties, &Segment::Name(name.to_owned()), so_far)),
+            None => Some(missing(node, properties, &step, so_far)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::field_path::FieldPath;
+use crate::model::field_path::{FieldPath, Segment};
 use crate::schema::openapi::{ExpectedType, Schema, SchemaSearch, every_object_s};
 
 /// Maximum number of paths that are returned.
@@ -48,7 +48,7 @@ impl Schema {
         let properties = node.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter);
         let properties = properties.map(|(name, own)| {
             let known = if at_root { every_object_s(name, Some(own)) } else { None };
-            (crate::schema::openapi::shown_name(name), known.unwrap_or(own))
+            (Segment::Name(name.clone()).to_string(), known.unwrap_or(own))
         });
         let others = node.get("additionalProperties").filter(|others| others.is_object());
         let all = others.or(node.get("items")).map(|inner| ("[*]".to_owned(), inner));
