@@ -23,7 +23,7 @@ pub struct Suite {
     folder: TempDir,
 }
 
-/// How each test ended that ran or was to run: its state and, for a failure, the message.
+/// Results of a run, by the names of the tests: the state of each and, for a failure, the message.
 pub struct Report(BTreeMap<String, (String, String)>);
 
 impl Suite {

@@ -3,7 +3,9 @@
 //! Without such an order every module ends up importing every other, and nobody can read one part of a crate by itself.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::files;
 
 struct Crate {
     name: &'static str,
@@ -107,7 +109,7 @@ fn modules_import_only_from_those_below() {
     let mut seen = 0;
     for Crate { name, modules } in CRATES {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
-        for file in files(&source) {
+        for file in files(&source, "rs") {
             let path = file.strip_prefix(&source).unwrap().with_extension("");
             let path: Vec<_> = path.iter().map(|part| part.to_str().unwrap()).collect();
             if path == ["lib"] || path == ["main"] || path == ["testing"] || path.contains(&"tests") {
@@ -255,16 +257,4 @@ fn heads(group: &str) -> Vec<String> {
 
 fn word(text: &str) -> &str {
     text.split(|character: char| !character.is_alphanumeric() && character != '_').next().unwrap_or_default()
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.is_dir() {
-            found.extend(files(&entry));
-        } else if entry.extension().is_some_and(|extension| extension == "rs") {
-            found.push(entry);
-        }
-    }
-    found
 }

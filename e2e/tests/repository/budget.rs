@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 const CRATES: [&str; 5] =
     ["depguard-core", "depguard-kcp", "depguard-webhook", "depguard-controller", "kubectl-depguard"];
 
@@ -18,29 +20,22 @@ fn source_lines(code: &str) -> usize {
     own.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
 }
 
-/// Returns the sum of a count over the files of a folder with an extension; a folder of tests, of a build or of git is
-/// left out.
-fn sum(folder: &Path, extension: &str, count: &impl Fn(&str) -> usize) -> usize {
-    let is_left_out = |name: &str| name == "tests" || name == "tests.rs" || name == "target" || name.starts_with('.');
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let entries = entries.filter(|path| !is_left_out(&path.file_name().unwrap().to_string_lossy()));
-    let of_entry = |path: PathBuf| match path.is_dir() {
-        true => sum(&path, extension, count),
-        false if path.extension().is_some_and(|own| own == extension) => count(&fs::read_to_string(path).unwrap()),
-        false => 0,
-    };
-    entries.map(of_entry).sum()
+/// Returns the sum of a count over the files of a folder with an extension, but those of tests.
+fn sum(folder: &Path, extension: &str, count: impl Fn(&str) -> usize) -> usize {
+    let is_of_tests = |path: &Path| path.iter().any(|part| part == "tests" || part == "tests.rs");
+    let files = files(folder, extension).into_iter().filter(|file| !is_of_tests(file.strip_prefix(folder).unwrap()));
+    files.map(|file| count(&fs::read_to_string(file).unwrap())).sum()
 }
 
 /// Returns the numbers of today, each with its name.
 fn spent() -> Vec<(String, usize)> {
-    let source = CRATES.map(|name| (name.to_owned(), sum(&root().join(name).join("src"), "rs", &source_lines)));
+    let source = CRATES.map(|name| (name.to_owned(), sum(&root().join(name).join("src"), "rs", source_lines)));
     let all = source.iter().map(|(_, lines)| lines).sum();
     let public = fs::read_to_string(root().join("depguard-core/public-api.txt")).unwrap().lines().count();
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let rest = [
         ("source of these crates".to_owned(), all),
-        ("documents".to_owned(), sum(&root(), "md", &|text| text.lines().count())),
+        ("documents".to_owned(), sum(&root(), "md", |text| text.lines().count())),
         ("public items of depguard-core".to_owned(), public),
         ("packages in Cargo.lock".to_owned(), lock.matches("\n[[package]]\n").count()),
     ];

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use depguard_core::protocol::{Cause, Prospect};
 
+use crate::files;
+
 /// Sources of the webhook's answers: the core, the webhook, and the part of `depguard-kcp` that answers while no rules
 /// are loaded.
 const SOURCES: [&str; 3] = ["depguard-core/src", "depguard-webhook/src", "depguard-kcp/src/watch/reflector"];
@@ -82,7 +84,7 @@ fn each_text_of_a_refusal_is_explained() {
     let section = plain(section.split("\n## ").next().unwrap());
     let mut unexplained = BTreeMap::new();
     let mut seen = 0;
-    for file in SOURCES.iter().flat_map(|folder| files(&root.join(folder))) {
+    for file in SOURCES.iter().flat_map(|folder| module(&root.join(folder))) {
         let name = file.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
         if OTHERS.iter().any(|(other, _)| name.starts_with(other)) || name.contains("tests") {
             continue;
@@ -125,20 +127,10 @@ fn texts_are_found_in_code() {
     assert_eq!(texts(code), ["one text `…` of {many}", "… went very … wrong", "raw \"text\" as well"]);
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = vec![folder.with_extension("rs")];
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.is_dir() {
-                folders.push(entry);
-            } else if entry.extension().is_some_and(|extension| extension == "rs") {
-                found.push(entry);
-            }
-        }
-    }
-    found.retain(|file| file.is_file());
-    found
+/// Returns the files of a module.
+fn module(folder: &Path) -> Vec<PathBuf> {
+    let own = folder.with_extension("rs");
+    own.is_file().then_some(own).into_iter().chain(files(folder, "rs")).collect()
 }
 
 /// Returns a text as a reader sees it: without marks of code, on one line.
